@@ -1,0 +1,219 @@
+"""`nix build`, watched: what is built, how long it takes, and why it failed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from urllib.parse import quote
+
+from tnpu_nix import git, process, project, render
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix, failure, fixed_output_path, is_valid
+from tnpu_nix.pins import Toolchain
+from tnpu_nix.prefetch import prefetch
+from tnpu_nix.repository import checkout_name
+
+TARGETS = (
+    *("tnpu-image", "tnpu-image-stream", "llvm", "mlir", "lld", "llvm-toolchain", "llvm-tools"),
+    *("triton", "python-env", "spike", "pk", "tnpu-nix", "default"),
+)
+
+# Numbers of Nix's internal-json log, from ActivityType and ResultType in its source (logging.hh).
+_BUILD, _SUBSTITUTE = 105, 108
+_LOG_LINE, _PHASE = 101, 104
+_LAST_LINES = 25
+
+
+@dataclass
+class Activity:
+    """A derivation that is being built, or a store path that is being copied from a cache."""
+
+    name: str  # of the derivation or path, without its hash
+    verb: str  # "building" or "fetching"
+    started: float = field(default_factory=time.monotonic)  # seconds, monotonic clock
+    phase: str = ""
+    log: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
+    seconds: float | None = None  # how long it took; None while it runs
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished build."""
+
+    path: str  # store path of the target's first output
+    activities: list[Activity]  # what was built or fetched for it, in order
+
+
+Watcher = Callable[[dict[int, Activity], Activity | None], None]
+
+
+def hostpkgs() -> Path:
+    """Return the folder of the offline profile's package set."""
+    return Path(str(resources.files("tnpu_nix.offline"))) / "hostpkgs"
+
+
+@contextlib.contextmanager
+def _flake(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the folder to run nix in and the flake to name there.
+
+    In a git repository it is the project itself. Elsewhere Nix would copy the whole folder into
+    the store, so that it is given a copy of the flake's own files alone.
+    """
+    if git.work_tree(root) is not None:
+        missing = git.untracked(root, [render.FLAKE, render.LOCK, "nix"])
+        if missing:
+            raise TnpuError(
+                f"git does not track {', '.join(missing)}, and Nix sees tracked files only",
+                f"git add {' '.join(missing)}",
+            )
+        yield root, "."
+        return
+    with git.temporary_folder() as folder:
+        for name in (render.FLAKE, render.LOCK):
+            shutil.copy(root / name, folder / name)
+        shutil.copytree(root / "nix", folder / "nix")
+        yield folder, f"path:{quote(str(folder))}"
+
+
+def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
+    """Build one output of the project's flake.
+
+    Args:
+        root: the project; its generated files are there and up to date.
+        watch: called with the running activities, and the one that has just ended, if any.
+
+    Raises:
+        TnpuError: the build failed; the details are the last lines of the derivation's log.
+    """
+    with _flake(root) as (folder, flake), git.temporary_folder() as scratch:
+        argv = ["nix", "build", f"{flake}#{target}", "--no-link", "--json"]
+        argv += ["--log-format", "internal-json"]
+        if nix.offline_profile:
+            argv += ["--override-input", "nixpkgs", f"path:{quote(str(hostpkgs()))}"]
+        answer = scratch / "answer.json"
+        log = _Log(watch)
+        with process.stream_stderr(
+            argv, cwd=folder, env=nix.environment(), stdout_file=answer
+        ) as running:
+            assert running.stderr is not None
+            for line in running.stderr:
+                log.read(line)
+            status = running.wait()
+        if status != 0:
+            raise _failed(target, log)
+        outputs = json.loads(answer.read_text())[0]["outputs"]
+    return Built(outputs.get("out") or next(iter(outputs.values())), log.finished)
+
+
+class _Log:
+    """Reads Nix's internal-json log: which activities run, and the messages of errors."""
+
+    def __init__(self, watch: Watcher) -> None:
+        self._watch = watch
+        self.running: dict[int, Activity] = {}
+        self.finished: list[Activity] = []
+        self.messages: list[str] = []
+
+    def read(self, line: str) -> None:
+        """Take one line of standard error."""
+        if not line.startswith("@nix "):
+            self.messages.append(line.rstrip("\n"))
+            return
+        try:
+            event = json.loads(line.removeprefix("@nix "))
+        except ValueError:
+            return  # cut short by a kill
+        ended = self._take(event)
+        self._watch(self.running, ended)
+
+    def _take(self, event: dict[str, object]) -> Activity | None:
+        action, number, kind = event.get("action"), event.get("id"), event.get("type")
+        fields = event.get("fields")
+        first = fields[0] if isinstance(fields, list) and fields else ""
+        if action == "msg" and event.get("level") == 0:
+            self.messages.append(str(event.get("msg", "")))
+        elif not isinstance(number, int):
+            return None
+        elif action == "start" and kind in (_BUILD, _SUBSTITUTE):
+            verb = "building" if kind == _BUILD else "fetching"
+            self.running[number] = Activity(derivation_name(str(first)), verb)
+        elif action == "result" and number in self.running and kind in (_LOG_LINE, _PHASE):
+            if kind == _PHASE:
+                self.running[number].phase = str(first)
+            else:
+                self.running[number].log.append(str(first))
+        elif action == "stop" and number in self.running:
+            ended = self.running.pop(number)
+            ended.seconds = time.monotonic() - ended.started
+            self.finished.append(ended)
+            return ended
+        return None
+
+
+def derivation_name(path: str) -> str:
+    """Return the name in a store path: without folder, hash and ``.drv``."""
+    return re.sub(r"^[0-9a-z]{32}-", "", path.rsplit("/", 1)[-1]).removesuffix(".drv")
+
+
+def _failed(target: str, log: _Log) -> TnpuError:
+    """Return the error of a failed build, with the last lines of the derivation that failed."""
+    said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(log.messages))
+    named = re.search(r"(?:builder for|Cannot build|build of) '([^']+\.drv)", said)
+    failed = derivation_name(named.group(1)) if named else ""
+    lines = next((list(one.log) for one in log.finished if one.name == failed and one.log), [])
+    lines += [line for one in log.running.values() if one.name == failed for line in one.log]
+    details = tuple(f"{failed}> {line}" for line in lines)
+    mismatch = re.search(
+        r"hash mismatch.*?'([^']+)'.*?specified:\s*(\S+).*?got:\s*(\S+)", said, re.S
+    )
+    if mismatch:
+        source = derivation_name(mismatch.group(1))
+        return TnpuError(
+            f"the hash in pins.toml does not match: {source} has {mismatch.group(3)},"
+            f" not {mismatch.group(2)}",
+            "`tnpu-nix bump NAME REV` of that pin writes the hash that belongs to the revision",
+        )
+    if failed and details:
+        return TnpuError(
+            f"building {target} failed in {failed}", "the end of its log is above", details
+        )
+    return failure(f"building {target}", said, details)
+
+
+def prepare(root: Path, toolchain: Toolchain, nix: Nix, say: Callable[[str], None]) -> None:
+    """Check what a build starts from: generated files as pins.toml says, sources where needed.
+
+    A build with the offline profile has no network, so that sources which are not in the store
+    are fetched before it.
+
+    Raises:
+        TnpuError: generated files are stale, or a hash in pins.toml is not that of its source.
+    """
+    stale = [one.path for one in project.differences(root, toolchain)]
+    if stale:
+        raise TnpuError(
+            f"not as pins.toml says: {', '.join(stale)}",
+            "run `tnpu-nix generate`, and `tnpu-nix generate --check` to see the difference",
+        )
+    if not nix.offline_profile:
+        return
+    for name, pin in toolchain.pins.items():
+        path = fixed_output_path(nix, pin.hash, checkout_name(pin.url, pin.rev))
+        if is_valid(nix, path):
+            continue
+        say(f"fetching {name} at {pin.rev}")
+        source = prefetch(nix, pin.url, pin.rev, submodules=pin.submodules, lfs=pin.lfs)
+        if source.hash != pin.hash:
+            raise TnpuError(
+                f"pins.{name}.hash in pins.toml is {pin.hash}, but {pin.rev[:12]} of {pin.url}"
+                f" has {source.hash}",
+                f"`tnpu-nix bump {name} {pin.rev}` writes the hash that belongs to the revision",
+            )

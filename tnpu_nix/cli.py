@@ -1,0 +1,156 @@
+"""The commands: each calls one module and prints."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tnpu_nix import __version__, git, pinsfile, project, transaction
+from tnpu_nix import build as builds
+from tnpu_nix import bump as bumps
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix, check_version
+from tnpu_nix.offline import demo as demos
+from tnpu_nix.progress import watching
+
+_error_console = Console(stderr=True)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+class _Group(click.Group):
+    """Turns every failure into two lines and exit status 1; --debug shows the traceback."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except TnpuError as error:
+            if ctx.params.get("debug"):
+                traceback.print_exc()
+            _say(error.render())
+        except OSError as error:
+            if ctx.params.get("debug"):
+                traceback.print_exc()
+            named = f"{error.filename}: " if error.filename else ""
+            _say(TnpuError(f"{named}{error.strerror}", "mend that and run again").render())
+        except KeyboardInterrupt:
+            _say(TnpuError("stopped by the user", "run the command again to go on").render())
+        sys.exit(1)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tnpu-nix")
+@click.option(
+    "--project",
+    "named",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder that holds pins.toml; by default the nearest one at or above this folder.",
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def main(context: click.Context, named: Path | None, debug: bool) -> None:
+    """Turn one pin per upstream into Nix derivations and an OCI image."""
+    context.obj = named
+
+
+def _root(context: click.Context) -> Path:
+    return project.find(Path.cwd(), context.obj)
+
+
+def _nix_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say how nix is run."""
+    command = click.option(
+        "--store",
+        type=click.Path(file_okay=False, path_type=Path),
+        envvar="TNPU_NIX_STORE",
+        help="Use a Nix store of its own in this folder instead of the machine's.",
+    )(command)
+    return click.option(
+        "--offline-profile",
+        is_flag=True,
+        help="Build from hostpkgs, made of this machine's own compilers: a test bench.",
+    )(command)
+
+
+def _nix(store: Path | None, offline_profile: bool) -> Nix:
+    if offline_profile:
+        _say("offline profile: hostpkgs in nixpkgs' place, a test bench and not the real thing")
+    return Nix(store=None if store is None else store.absolute(), offline_profile=offline_profile)
+
+
+@main.command()
+@click.option("--check", is_flag=True, help="Write nothing; print a diff, exit 1 if there is one.")
+@click.option("--force", is_flag=True, help="Overwrite generated files that were edited by hand.")
+@click.pass_context
+def generate(context: click.Context, check: bool, force: bool) -> None:
+    """Write flake.nix, flake.lock and nix/ from pins.toml."""
+    root = _root(context)
+    if check:
+        found = project.differences(root, pinsfile.load(root / pinsfile.FILE_NAME))
+        click.echo("".join(one.unified() for one in found), nl=False)
+        if found:
+            raise TnpuError(
+                f"{len(found)} generated files differ from what pins.toml says",
+                "run `tnpu-nix generate`",
+            )
+        return
+    with transaction.locked(root):
+        found = project.differences(root, pinsfile.load(root / pinsfile.FILE_NAME))
+        project.refuse_edited(found, force)
+        project.write(root, found)
+    for one in found:
+        click.echo(f"{'removed' if one.wanted is None else 'wrote'} {one.path}")
+    if not found:
+        _say("everything is as pins.toml says; nothing was written")
+    elif git.work_tree(root) is not None and git.untracked(
+        root, ["flake.nix", "flake.lock", "nix"]
+    ):
+        _say("hint: Nix sees only what git tracks: git add flake.nix flake.lock nix")
+
+
+@main.command()
+@click.argument("name")
+@click.argument("revision")
+@_nix_options
+@click.pass_context
+def bump(
+    context: click.Context, name: str, revision: str, store: Path | None, offline_profile: bool
+) -> None:
+    """Move the pin NAME to REVISION: a full revision, a branch or a tag."""
+    nix = _nix(store, offline_profile)
+    for line in bumps.bump(_root(context), name, revision, nix, _say).lines():
+        click.echo(line)
+
+
+@main.command()
+@click.argument("target", default="tnpu-image")
+@_nix_options
+@click.pass_context
+def build(context: click.Context, target: str, store: Path | None, offline_profile: bool) -> None:
+    """Build TARGET (tnpu-image by default) and print its path."""
+    if target not in builds.TARGETS:
+        raise click.UsageError(f"no target {target!r}; targets are {', '.join(builds.TARGETS)}")
+    nix = _nix(store, offline_profile)
+    check_version(nix)
+    root = _root(context)
+    builds.prepare(root, pinsfile.load(root / pinsfile.FILE_NAME), nix, _say)
+    with watching(_error_console) as watch:
+        built = builds.build(root, target, nix, watch)
+    click.echo(nix.on_disk(built.path))
+
+
+@main.command()
+@click.argument(
+    "folder", type=click.Path(file_okay=False, path_type=Path), default=Path("tnpu-demo")
+)
+def demo(folder: Path) -> None:
+    """Run the whole pipeline in FOLDER with miniature upstreams, without network."""
+    with watching(_error_console) as watch:
+        demos.run(folder, _say, click.echo, watch)

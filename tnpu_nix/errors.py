@@ -1,0 +1,23 @@
+"""The one exception that reaches users: what failed, why, and what to do next."""
+
+
+class TnpuError(Exception):
+    """A failure that a user can act on.
+
+    Attributes:
+        what: one line, what failed and why.
+        hint: one line, what to do next.
+        details: lines that stand before the two (every fault of a file, the end of a log).
+    """
+
+    def __init__(self, what: str, hint: str, details: tuple[str, ...] = ()) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+        self.details = details
+
+    def render(self) -> str:
+        """Return the text for standard error: the details, then the error, then the hint."""
+        what = " ".join(self.what.split())
+        hint = " ".join(self.hint.split())
+        return "\n".join([*self.details, f"tnpu-nix: error: {what}", f"  hint: {hint}"])

@@ -1,0 +1,235 @@
+"""Asking git servers: an environment that no configuration can change, and what a name means."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tnpu_nix import process
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.pins import is_revision
+
+# Seconds: for a question that needs no objects, and for a transfer that has gone silent.
+ANSWER_TIMEOUT = 60.0
+
+# All that git sees of configuration. A repository on this machine may belong to somebody else.
+_CONFIGURATION = """\
+[core]
+    attributesFile = /dev/null
+    autocrlf = false
+    hooksPath = /dev/null
+[safe]
+    directory = *
+[advice]
+    detachedHead = false
+[init]
+    defaultBranch = main
+"""
+_INHERITED = re.compile(r"GIT_(?!SSL_|SSH|TRACE|HTTP_USER_AGENT|CURL)")
+
+
+@contextlib.contextmanager
+def isolated(url: str) -> Iterator[dict[str, str]]:
+    """Yield an environment in which git sees only our own configuration and never prompts.
+
+    User, system and environment configuration are shut out, since attributes, filters or line
+    endings from there would change the checkout and its hash. A netrc file and an ssh agent stay:
+    they say who asks, not what is answered. The configuration is a throw-away file, since
+    nix-prefetch-git writes to what it takes for the user's.
+    """
+    clean = {name: value for name, value in os.environ.items() if not _INHERITED.match(name)}
+    clean |= {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TEMPLATE_DIR": "",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "true",
+        "SSH_ASKPASS": "true",
+        "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes"),
+        # Less than a kilobyte a second for a minute is a server that has stalled.
+        "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
+        "GIT_HTTP_LOW_SPEED_TIME": "60",
+        "LC_ALL": "C.UTF-8",
+    }
+    if is_local(url):
+        # Submodules of a repository on this machine may lie on this machine too.
+        clean |= {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "protocol.file.allow",
+            "GIT_CONFIG_VALUE_0": "always",
+        }
+    with temporary_folder() as folder:
+        configuration = folder / "gitconfig"
+        configuration.write_text(_CONFIGURATION)
+        yield {**clean, "GIT_CONFIG_GLOBAL": str(configuration)}
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Yield a folder that is gone afterwards.
+
+    Raises:
+        TnpuError: it cannot be made or filled (full disk, rights).
+    """
+    try:
+        with TemporaryDirectory(prefix="tnpu-nix-") as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise TnpuError(
+            f"the temporary folder cannot be used: {error.strerror}",
+            "make room in it, or name another one with TMPDIR",
+        ) from error
+
+
+def is_local(url: str) -> bool:
+    """Tell whether a URL names a repository on this machine's own disk."""
+    return url.startswith(("file://", "/", "./", "../"))
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a name means in a repository: the commit, and the ref that was followed."""
+
+    rev: str
+    ref: str | None  # None: the revision was given in full
+
+
+def resolve(url: str, name: str) -> Resolved:
+    """Return the commit that a full revision, a branch, a tag or a full ref names.
+
+    A tag of a tag is followed to its commit. A branch and a tag of one name are told apart by
+    their full refs (``refs/heads/…``, ``refs/tags/…``).
+
+    Raises:
+        TnpuError: unknown or ambiguous name, or the server cannot be asked.
+    """
+    if is_revision(name.lower()):
+        return Resolved(_commit_of(url, name.lower()), None)
+    refs = list_refs(url)
+    full = name.startswith("refs/") or name == "HEAD"
+    wanted = [name] if full else [f"refs/heads/{name}", f"refs/tags/{name}"]
+    found = [ref for ref in wanted if ref in refs]
+    if len(found) > 1:
+        raise TnpuError(
+            f"{name} is both a branch and a tag of {url}",
+            f"say which: {' or '.join(found)}",
+        )
+    if not found:
+        raise TnpuError(f"{url} has no branch or tag {name!r}", _suggest(name, refs))
+    # ls-remote lists what an annotated tag points to under the tag's name and "^{}".
+    return Resolved(refs.get(f"{found[0]}^{{}}", refs[found[0]]), found[0])
+
+
+def _suggest(name: str, refs: dict[str, str]) -> str:
+    if re.fullmatch(r"[0-9a-f]{4,39}", name):
+        return "give the revision in full: all 40 hexadecimal digits"
+    short = [ref.split("/", 2)[-1] for ref in refs if not ref.endswith("^{}") and "/" in ref]
+    near = [one for one in short if name.lower() in one.lower() or one.lower() in name.lower()]
+    shown = ", ".join(dict.fromkeys((near or short)[:6]))
+    return f"it has {shown}" if shown else "the repository is empty"
+
+
+def list_refs(url: str) -> dict[str, str]:
+    """Return every ref of a repository → the object it names, as `git ls-remote` lists them.
+
+    Raises:
+        TnpuError: the repository cannot be asked.
+    """
+    argv = ["git", "ls-remote", "--", url]
+    with isolated(url) as env:
+        done = process.run(argv, env=env, timeout=ANSWER_TIMEOUT)
+    if done.status != 0:
+        raise failure(url, done.stderr)
+    pairs = (line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    return {ref: rev for rev, ref in pairs}
+
+
+def _commit_of(url: str, rev: str) -> str:
+    """Return the commit that a full object name stands for: itself, or what a tag points to.
+
+    Asked before a prefetch, which would go on to fetch every branch in search of a revision that
+    is not there: gigabytes of LLVM. A server that will not hand out a single commit is left to
+    the prefetch.
+    """
+    with isolated(url) as env, temporary_folder() as folder:
+        where = ["git", "-C", str(folder)]
+        process.run([*where, "init", "--quiet", "--bare"], env=env)
+        argv = [*where, "fetch", "--quiet", "--depth=1", "--filter=tree:0", "--", url, rev]
+        done = process.run(argv, env=env, timeout=ANSWER_TIMEOUT)
+        if done.status != 0:
+            if re.search(r"unadvertised object|filter", done.stderr):
+                return rev
+            raise failure(url, done.stderr, rev)
+        peeled = process.run([*where, "rev-parse", "--verify", f"{rev}^{{commit}}"], env=env)
+    if peeled.status != 0:
+        raise TnpuError(f"{rev} is no commit of {url}", "give the revision of a commit")
+    return peeled.stdout.strip()
+
+
+_CAUSES: tuple[tuple[str, str, str], ...] = (
+    (
+        r"not our ref|couldn't find remote ref|remote ref does not exist"
+        r"|bad object|Unable to checkout|unable to read tree|reference is not a tree",
+        "{url} has no revision {rev}",
+        "check the revision; a force-push may have removed it",
+    ),
+    (
+        r"Authentication failed|could not read (?:Username|Password)|terminal prompts disabled"
+        r"|Permission denied \(|error: 40[13]|HTTP 40[13]|Access denied",
+        "{url} asks for a password, or refuses the one it was given",
+        "put credentials for the host into ~/.netrc, or use an ssh URL with a key in the agent",
+    ),
+    (
+        r"[Cc]ould not resolve host|Name or service not known|Temporary failure in name"
+        r"|[Ff]ailed to connect|Connection refused|Network is unreachable|No route to host"
+        r"|Connection timed out|Couldn't connect",
+        "{url} cannot be reached",
+        "check the host's name, the network and the proxy",
+    ),
+    (
+        r"No space left on device",
+        "the disk is full; the source of {url} could not be stored",
+        "make room in the temporary folder and the Nix store, then run the command again",
+    ),
+    (
+        r"does not appear to be a git repository|[Rr]epository not found|not found"
+        r"|does not exist|not a git repository",
+        "{url} is no git repository, or one that this user cannot see",
+        "check the URL; a private repository also needs credentials in ~/.netrc",
+    ),
+    (
+        r"Operation too slow|early EOF|unexpected disconnect|RPC failed|hung up|reset by peer",
+        "{url} broke off or stalled in the middle of the transfer",
+        "run the command again",
+    ),
+)
+
+
+def failure(url: str, stderr: str, rev: str = "") -> TnpuError:
+    """Turn what git said into one error with what to do about it."""
+    shown = process.mask(url)
+    for pattern, cause, hint in _CAUSES:
+        if re.search(pattern, stderr):
+            return TnpuError(cause.format(url=shown, rev=rev or "of that name"), hint)
+    said = [line for line in stderr.splitlines() if line.strip()]
+    last = re.sub(r"^(?:fatal|error): ", "", said[-1]) if said else "no reason given"
+    return TnpuError(f"git failed on {shown}: {last}", "check the URL and the server")
+
+
+def work_tree(folder: Path) -> Path | None:
+    """Return the root of the git work tree that *folder* lies in, or None."""
+    try:
+        done = process.run(["git", "-C", folder, "rev-parse", "--show-toplevel"])
+    except TnpuError:
+        return None
+    return Path(done.stdout.strip()) if done.status == 0 else None
+
+
+def untracked(folder: Path, names: list[str]) -> list[str]:
+    """Return the files among *names*, and below those that are folders, that git does not track."""
+    return process.run(["git", "-C", folder, "ls-files", "--others", "--", *names]).stdout.splitlines()

@@ -1,0 +1,245 @@
+"""The model of pins.toml: what each key means and what it may hold."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tnpu_nix.repository import carries_password
+
+PIN_NAMES = ("llvm", "triton", "triton_shared", "spike", "pk")
+# What `[image] links` may lead to: the components that have a place in the image.
+LINKABLE = ("llvm-tools", "pk", "python-env", "spike", "triton")
+# triton links these code generators through its in-tree back ends; kernels become RISC-V.
+REQUIRED_TARGETS = ("X86", "NVPTX", "AMDGPU", "RISCV")
+
+_REVISION = re.compile(r"[0-9a-f]{40}")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_FLAKE_WORD = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
+_IMAGE_NAME = re.compile(r"[a-z0-9]+(?:(?:\.|_{1,2}|-+|/)[a-z0-9]+)*")
+
+
+def _printable(value: str) -> str:
+    if _CONTROL.search(value):
+        raise ValueError("holds a control character")
+    return value
+
+
+def _non_empty(value: str) -> str:
+    if not value.strip():
+        raise ValueError("is empty")
+    return value
+
+
+def is_revision(value: str) -> bool:
+    """Tell whether *value* is a full git revision: 40 lower-case hexadecimal digits."""
+    return _REVISION.fullmatch(value) is not None
+
+
+def _revision(value: str) -> str:
+    if not is_revision(value):
+        raise ValueError(f"{value!r} is not a full revision (40 hexadecimal digits in lower case)")
+    return value
+
+
+def is_sri_sha256(value: str) -> bool:
+    """Tell whether *value* is an SRI hash: ``sha256-`` and 32 bytes in base64."""
+    algorithm, _, digest = value.partition("-")
+    try:
+        raw = base64.b64decode(digest, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return algorithm == "sha256" and len(raw) == 32 and base64.b64encode(raw).decode() == digest
+
+
+def _sri(value: str) -> str:
+    if not is_sri_sha256(value):
+        raise ValueError(f"{value!r} is not an SRI hash (sha256- and 44 characters of base64)")
+    return value
+
+
+def _url(value: str) -> str:
+    if carries_password(value):
+        raise ValueError("holds a user name or password; keep credentials in a netrc file")
+    if value.startswith("-") or re.search(r"\s", value):
+        raise ValueError("is not a git URL")
+    return value
+
+
+def _image_name(value: str) -> str:
+    if not _IMAGE_NAME.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not an image name (lower-case letters and digits, parted by . _ - /)"
+        )
+    return value
+
+
+def _link(value: str) -> str:
+    parts = value.split("/")
+    if not value.startswith("/") or ".." in parts or len(value.strip("/")) == 0:
+        raise ValueError(f"{value!r} is not an absolute path in the image")
+    if "\n" in value:
+        raise ValueError("holds a line break")
+    if value.strip("/").split("/")[0] in {"nix", "proc", "sys", "dev"}:
+        raise ValueError(f"{value!r} lies where the image's own folders are")
+    return value
+
+
+def _date(value: str) -> str:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not a date as ISO 8601 writes it") from None
+    return value
+
+
+def _linkable(value: str) -> str:
+    if value not in LINKABLE:
+        raise ValueError(f"{value!r} is no component of the image ({', '.join(LINKABLE)})")
+    return value
+
+
+def _targets(value: list[str]) -> list[str]:
+    missing = [target for target in REQUIRED_TARGETS if target not in value]
+    if missing:
+        raise ValueError(
+            f"lacks {', '.join(missing)}: triton links X86, NVPTX and AMDGPU, kernels are RISCV"
+        )
+    return value
+
+
+Text = Annotated[str, AfterValidator(_printable), AfterValidator(_non_empty)]
+Revision = Annotated[str, AfterValidator(_revision)]
+Sri = Annotated[str, AfterValidator(_sri)]
+Url = Annotated[Text, AfterValidator(_url)]
+Component = Annotated[str, AfterValidator(_linkable)]
+ImagePath = Annotated[Text, AfterValidator(_link)]
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class _Table(BaseModel):
+    """A table of pins.toml: unknown keys are faults, keys are spelled with hyphens."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_kebab, strict=True)
+
+
+class Pin(_Table):
+    """One upstream repository at one revision."""
+
+    url: Url
+    rev: Revision
+    hash: Sri  # of the NAR of a plain checkout, as nix-prefetch-git prints it
+    date: Annotated[str, AfterValidator(_date)]  # of the commit, ISO 8601
+    track: Text = "main"  # the branch that `outdated` looks at
+    submodules: bool = False
+    lfs: bool = False
+
+
+class Nixpkgs(_Table):
+    """The package set that everything is built from, locked in flake.lock."""
+
+    owner: Annotated[str, Field(pattern=_FLAKE_WORD)] = "NixOS"
+    repo: Annotated[str, Field(pattern=_FLAKE_WORD)] = "nixpkgs"
+    ref: Annotated[str, Field(pattern=_FLAKE_WORD)] = "nixos-unstable"
+    rev: Revision
+    hash: Sri  # of the NAR of the unpacked tree: narHash in flake.lock
+    last_modified: int = Field(gt=0)  # seconds since 1970
+
+
+class Image(_Table):
+    """The OCI image: its name, where it is pushed to, and links to components in it."""
+
+    name: Annotated[str, AfterValidator(_image_name)] = "tnpu-toolchain"
+    registry: Text | None = None
+    links: dict[ImagePath, Component] = Field(default_factory=dict)
+    max_layers: int = Field(default=64, ge=16, le=120)
+
+
+class Llvm(_Table):
+    """Build options of LLVM, MLIR and lld."""
+
+    targets: Annotated[list[Text], AfterValidator(_targets)] = list(REQUIRED_TARGETS)
+    assertions: bool = False
+    cmake_flags: list[Text] = []
+
+
+class Triton(_Table):
+    """Build options of triton; `bump triton` keeps build-requires in step with the source."""
+
+    build_requires: list[Text] = ["pybind11"]  # names in nixpkgs' Python set
+    nlohmann_json: bool = False  # whether setup.py demands JSON_SYSPATH even without Proton
+    cmake_flags: list[Text] = []
+
+
+class Pk(_Table):
+    """Build options of the proxy kernel."""
+
+    arch: Text = "rv64gc_zicsr_zifencei"
+    abi: Text = "lp64d"
+
+
+class Python(_Table):
+    """The interpreter that triton is built for, and what stands beside triton."""
+
+    version: Annotated[str, Field(pattern=r"^3\.[0-9]{1,2}$")] = "3.11"
+    packages: list[Text] = []  # names in nixpkgs' Python set
+
+    @property
+    def attribute(self) -> str:
+        """The interpreter's name in nixpkgs: ``python311`` for 3.11."""
+        return "python" + self.version.replace(".", "")
+
+
+class Cache(_Table):
+    """Where built outputs can be had."""
+
+    substituters: list[Text] = []
+    public_keys: list[Text] = []
+    advertise: bool = False  # whether the flake's nixConfig carries them
+
+
+class Slurm(_Table):
+    """The partition that builds run on."""
+
+    partition: Text | None = None
+    cpus: int | None = Field(default=None, gt=0)
+    time: Text | None = None  # walltime, HH:MM:SS
+    memory: Text | None = None  # as sbatch takes it: 64G
+
+
+class Pins(_Table):
+    """The five upstreams, known by name."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+    llvm: Pin
+    triton: Pin
+    triton_shared: Pin
+    spike: Pin
+    pk: Pin
+
+    def items(self) -> list[tuple[str, Pin]]:
+        """Return (name, pin) for each upstream, in the order of PIN_NAMES."""
+        return [(name, getattr(self, name)) for name in PIN_NAMES]
+
+
+class Toolchain(_Table):
+    """All of pins.toml."""
+
+    nixpkgs: Nixpkgs
+    pins: Pins
+    image: Image = Image()
+    llvm: Llvm = Llvm()
+    triton: Triton = Triton()
+    pk: Pk = Pk()
+    python: Python = Python()
+    cache: Cache = Cache()
+    slurm: Slurm = Slurm()

@@ -1,0 +1,120 @@
+"""nix-prefetch-git as a subprocess: a revision of a repository → its hash, date and store path."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from tnpu_nix import git, process
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix
+from tnpu_nix.nix import failure as store_failure
+from tnpu_nix.repository import checkout_name
+
+# Seconds for a whole source; LLVM's is half a gigabyte even without its history.
+TIMEOUT = 3600.0
+
+_SHIPPED = Path(__file__).with_name("nix-prefetch-git")
+_BASE32 = "0123456789abcdfghijklmnpqrsvwxyz"  # Nix's own digits: no e, o, t, u
+
+
+@dataclass(frozen=True)
+class Prefetched:
+    """A source in the store."""
+
+    rev: str  # 40 hexadecimal digits
+    hash: str  # SRI, of the NAR
+    date: str  # of the commit, ISO 8601 with offset
+    path: str  # store path
+
+
+def sri_from_base32(digest: str) -> str:
+    """Return the SRI form of a sha256 in Nix's base32, as `sha256` in nix-prefetch-git's answer.
+
+    Source of the encoding: Nix's manual, "Base-32 strings": digits run from the last bits to the
+    first, over the bytes in reverse.
+
+    Raises:
+        ValueError: *digest* is not 52 digits of that alphabet.
+    """
+    if len(digest) != 52:
+        raise ValueError(f"{digest!r} is not a sha256 in base32")
+    number = 0
+    for character in digest:
+        number = number * 32 + _BASE32.index(character)
+    return "sha256-" + base64.b64encode(number.to_bytes(33, "little")[:32]).decode()
+
+
+def program() -> Path:
+    """Return the nix-prefetch-git that is used: the one on PATH, else the one shipped here."""
+    found = shutil.which("nix-prefetch-git")
+    return Path(found) if found else _SHIPPED
+
+
+def prefetch(nix: Nix, url: str, rev: str, *, submodules: bool, lfs: bool) -> Prefetched:
+    """Put one revision of a repository into the store.
+
+    Args:
+        rev: 40 hexadecimal digits.
+        submodules: whether submodules are part of the source, and so of its hash.
+        lfs: whether Git LFS content is.
+
+    Raises:
+        TnpuError: the repository, the revision or the store is not to be had.
+    """
+    chosen = program()
+    argv = [
+        *(["bash", chosen] if chosen == _SHIPPED else [chosen]),
+        *("--url", url, "--rev", rev, "--quiet"),
+        # On a name that a store path cannot have, only the shipped program can help.
+        *(["--name", checkout_name(url, rev)] if chosen == _SHIPPED else []),
+        *(["--fetch-submodules"] if submodules else []),
+        *(["--fetch-lfs"] if lfs else []),
+    ]
+    with git.isolated(url) as env:
+        env = {**_settings(nix), **env}
+        done = process.run(argv, env=env, timeout=TIMEOUT)
+    if done.status != 0:
+        raise _failure(url, rev, done.stderr)
+    return _parse(url, rev, done.stdout)
+
+
+def _settings(nix: Nix) -> dict[str, str]:
+    """Return what nix needs, without what would have nix-prefetch-git do something else."""
+    taken_out = re.compile(r"GIT_|NIX_PREFETCH_GIT_|NIX_HASH_ALGO$|PRINT_PATH$")
+    return {name: text for name, text in nix.environment().items() if not taken_out.match(name)}
+
+
+def _failure(url: str, rev: str, stderr: str) -> TnpuError:
+    if "'lfs' is not a git command" in stderr or "git-lfs" in stderr:
+        return TnpuError(f"{url} needs git-lfs, which is not installed", "install git-lfs")
+    if re.search(r"^error: ", stderr, re.M) and "fatal: " not in stderr:
+        return store_failure("adding the source to the Nix store", stderr)
+    return git.failure(url, stderr, rev)
+
+
+def _parse(url: str, rev: str, stdout: str) -> Prefetched:
+    """Read nix-prefetch-git's answer; older ones give `sha256` in base32 and no `hash`."""
+    try:
+        answer = json.loads(stdout)
+        found = Prefetched(
+            rev=answer["rev"],
+            hash=answer.get("hash") or sri_from_base32(answer["sha256"]),
+            date=answer["date"],
+            path=answer["path"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise TnpuError(
+            f"{program()} printed no answer that can be read for {url}",
+            "update it, or take it off PATH: tnpu-nix ships one of its own",
+        ) from error
+    if found.rev != rev or not found.date or not found.path:
+        raise TnpuError(
+            f"{program()} answered for revision {found.rev or 'none'} instead of {rev}",
+            "run the command again; if it stays so, take that program off PATH",
+        )
+    return found

@@ -1,0 +1,141 @@
+"""The only module that starts processes: argument lists, time-outs, secrets masked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tnpu_nix.errors import TnpuError
+
+# user:password@ in a URL: whatever a program prints, a password in it is not passed on.
+_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)[^/@\s]*:[^/@\s]*@")
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A process that ended: its argument list, exit status and output as text."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+
+def mask(text: str, secrets: Sequence[str] = ()) -> str:
+    """Return *text* with every secret, and every password in a URL, replaced by ``***``."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "***")
+    return _CREDENTIALS.sub(r"\g<scheme>***@", text)
+
+
+def _missing(program: str, error: OSError) -> TnpuError:
+    if isinstance(error, FileNotFoundError):
+        return TnpuError(
+            f"{program} is not installed (not found on PATH)",
+            f"install {program}, or put it on PATH, and run the command again",
+        )
+    return TnpuError(f"{program} could not be started: {error.strerror}", "see the reason above")
+
+
+def _end_group(process: subprocess.Popen[str]) -> None:
+    """Kill the process and all that it started; they share a process group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = 120.0,
+    stdin: str | None = None,
+    secrets: Sequence[str] = (),
+) -> Completed:
+    """Run a program to its end and return what it printed, whatever its exit status.
+
+    Args:
+        argv: program and arguments; never a shell line.
+        env: the whole environment of the child; None means this process's own.
+        timeout: seconds, None for no limit; past it the whole process group is killed.
+        stdin: text for standard input; without it the child reads end-of-file at once.
+        secrets: strings that are masked in what is returned.
+
+    Raises:
+        TnpuError: the program is missing, could not be started, or ran into the time-out.
+    """
+    words = tuple(str(word) for word in argv)
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _missing(words[0], error) from error
+    try:
+        stdout, stderr = process.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        raise TnpuError(
+            f"{Path(words[0]).name} gave no answer within {timeout:g} seconds and was stopped",
+            "check the network and the server, then run the command again",
+        ) from error
+    finally:
+        if process.returncode is None:
+            _end_group(process)
+    return Completed(words, process.returncode, mask(stdout, secrets), mask(stderr, secrets))
+
+
+@contextlib.contextmanager
+def stream_stderr(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdout_file: Path,
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a program whose standard error is read line by line while it runs.
+
+    Standard output goes to *stdout_file*, so that neither pipe can fill and stall the other.
+    On leaving the block a program that still runs is killed with all that it started.
+
+    Raises:
+        TnpuError: the program is missing or could not be started.
+    """
+    words = tuple(str(word) for word in argv)
+    with stdout_file.open("w") as sink:
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=None if env is None else dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise _missing(words[0], error) from error
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                _end_group(process)
+            if process.stderr is not None:
+                process.stderr.close()

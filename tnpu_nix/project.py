@@ -1,0 +1,129 @@
+"""A project: the folder that holds pins.toml, and what the generator owns in it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tnpu_nix import pinsfile, render, transaction
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.pins import Toolchain
+
+
+def find(start: Path, named: Path | None = None) -> Path:
+    """Return the project: *named* itself, or the nearest folder at or above *start*.
+
+    Raises:
+        TnpuError: there is no pins.toml.
+    """
+    if named is not None:
+        if not (named / pinsfile.FILE_NAME).is_file():
+            raise TnpuError(
+                f"{named} holds no {pinsfile.FILE_NAME}", "name the folder of a project"
+            )
+        return named.resolve()
+    for folder in (start.resolve(), *start.resolve().parents):
+        if (folder / pinsfile.FILE_NAME).is_file():
+            return folder
+    raise TnpuError(
+        f"no {pinsfile.FILE_NAME} here or in any folder above",
+        "go to a project, or name one with --project DIR",
+    )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A generated file that is not on disk as it should be."""
+
+    path: str  # below the project, with "/"
+    on_disk: str | None  # None: the file is not there
+    wanted: str | None  # None: the file is one of an earlier generator and goes
+    edited: bool  # someone changed it by hand since it was generated
+    foreign: bool  # the generator did not write it
+
+    def unified(self) -> str:
+        """Return the difference as `diff -u` would print it."""
+        lines = difflib.unified_diff(
+            (self.on_disk or "").splitlines(keepends=True),
+            (self.wanted or "").splitlines(keepends=True),
+            f"a/{self.path}" if self.on_disk is not None else "/dev/null",
+            f"b/{self.path}" if self.wanted is not None else "/dev/null",
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8", errors="surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise TnpuError(f"{path} cannot be read: {error.strerror}", "check its rights") from error
+
+
+def differences(root: Path, toolchain: Toolchain) -> list[Difference]:
+    """Return what `generate` would change in the project, sorted by path."""
+    wanted: dict[str, str | None] = dict(render.render(toolchain))
+    wanted |= dict.fromkeys(path for path in _owned(root) if path not in wanted)
+    flake = _read(root / render.FLAKE)
+    found = []
+    for path, text in sorted(wanted.items()):
+        on_disk = _read(root / path)
+        if on_disk == text:
+            continue
+        if path == render.LOCK:
+            # JSON has no comments: flake.nix beside it says which lock it was generated with.
+            note = render.lock_note(on_disk or "")
+            edited = on_disk is not None and not (flake and note in flake)
+            foreign = edited and not (flake and render.is_generated(flake))
+        else:
+            foreign = on_disk is not None and not render.is_generated(on_disk)
+            edited = on_disk is not None and not render.is_untouched(on_disk)
+        found.append(Difference(path, on_disk, text, edited, foreign))
+    return found
+
+
+def _owned(root: Path) -> list[str]:
+    """Return the files below nix/ whose header says that the generator wrote them."""
+    folder = root / "nix"
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    return [
+        path.relative_to(root).as_posix()
+        for path in files
+        if render.is_generated(_read(path) or "")
+    ]
+
+
+def refuse_edited(found: list[Difference], force: bool) -> None:
+    """Raise if a write would lose what someone wrote by hand.
+
+    With *force* hand edits of generated files are given up; a file that the generator never wrote
+    is left alone even then.
+
+    Raises:
+        TnpuError: names every such file; nothing has been written.
+    """
+    foreign = [one.path for one in found if one.foreign]
+    edited = [one.path for one in found if one.edited and not one.foreign]
+    if foreign:
+        raise TnpuError(
+            f"not written by tnpu-nix, and so not overwritten: {', '.join(foreign)}",
+            "move these files away, then run `tnpu-nix generate` again",
+        )
+    if edited and not force:
+        raise TnpuError(
+            f"edited by hand since they were generated: {', '.join(edited)}; nothing was written",
+            "`tnpu-nix generate --check` shows the edits, `tnpu-nix generate --force` drops them;"
+            " nix/overrides.nix is the place to keep them",
+        )
+
+
+def write(root: Path, found: list[Difference], pins_text: str | None = None) -> None:
+    """Write the generated files, and pins.toml where its text is given, as one transaction."""
+    contents: dict[str, bytes | None] = {
+        one.path: None if one.wanted is None else one.wanted.encode() for one in found
+    }
+    if pins_text is not None:
+        contents[pinsfile.FILE_NAME] = pins_text.encode()
+    transaction.write(root, contents)
