@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from tnpu_nix import git, process, project, render
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.nix import Nix, failure, fixed_output_path, is_valid
+from tnpu_nix.nix import Nix, failure
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.prefetch import prefetch
 from tnpu_nix.repository import checkout_name
@@ -94,10 +94,7 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
         TnpuError: the build failed; the details are the last lines of the derivation's log.
     """
     with _flake(root) as (folder, flake), git.temporary_folder() as scratch:
-        argv = ["nix", "build", f"{flake}#{target}", "--no-link", "--json"]
-        argv += ["--log-format", "internal-json"]
-        if nix.offline_profile:
-            argv += ["--override-input", "nixpkgs", f"path:{quote(str(hostpkgs()))}"]
+        argv = [*_nix_build(nix, flake, target), "--json", "--log-format", "internal-json"]
         answer = scratch / "answer.json"
         log = _Log(watch)
         with process.stream_stderr(
@@ -111,6 +108,13 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
             raise _failed(target, log)
         outputs = json.loads(answer.read_text())[0]["outputs"]
     return Built(outputs.get("out") or next(iter(outputs.values())), log.finished)
+
+
+def _nix_build(nix: Nix, flake: str, target: str) -> list[str]:
+    argv = ["nix", "build", f"{flake}#{target}", "--no-link"]
+    if nix.offline_profile:
+        argv += ["--override-input", "nixpkgs", f"path:{quote(str(hostpkgs()))}"]
+    return argv
 
 
 class _Log:
@@ -188,26 +192,34 @@ def _failed(target: str, log: _Log) -> TnpuError:
     return failure(f"building {target}", said, details)
 
 
-def prepare(root: Path, toolchain: Toolchain, nix: Nix, say: Callable[[str], None]) -> None:
-    """Check what a build starts from: generated files as pins.toml says, sources where needed.
-
-    A build with the offline profile has no network, so that sources which are not in the store
-    are fetched before it.
-
-    Raises:
-        TnpuError: generated files are stale, or a hash in pins.toml is not that of its source.
-    """
+def check_generated(root: Path, toolchain: Toolchain) -> None:
+    """Raise if a generated file is not as pins.toml says."""
     stale = [one.path for one in project.differences(root, toolchain)]
     if stale:
         raise TnpuError(
             f"not as pins.toml says: {', '.join(stale)}",
             "run `tnpu-nix generate`, and `tnpu-nix generate --check` to see the difference",
         )
-    if not nix.offline_profile:
-        return
+
+
+def fetch_sources(
+    root: Path, toolchain: Toolchain, target: str, nix: Nix, say: Callable[[str], None]
+) -> None:
+    """Put into the store the sources that *target* will be built from and that are not there.
+
+    For the offline profile, whose builds have no network: Nix is asked what it would build.
+
+    Raises:
+        TnpuError: a source is not to be had, or its hash is not the one in pins.toml.
+    """
+    with _flake(root) as (folder, flake):
+        argv = [*_nix_build(nix, flake, target), "--dry-run"]
+        done = process.run(argv, cwd=folder, env=nix.environment(), timeout=None)
+    if done.status != 0:
+        raise failure(f"evaluating {target}", done.stderr)
+    planned = {derivation_name(line.strip()) for line in done.stderr.splitlines()}
     for name, pin in toolchain.pins.items():
-        path = fixed_output_path(nix, pin.hash, checkout_name(pin.url, pin.rev))
-        if is_valid(nix, path):
+        if checkout_name(pin.url, pin.rev) not in planned:
             continue
         say(f"fetching {name} at {pin.rev}")
         source = prefetch(nix, pin.url, pin.rev, submodules=pin.submodules, lfs=pin.lfs)

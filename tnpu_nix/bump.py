@@ -70,7 +70,12 @@ def bump(root: Path, name: str, what: str, nix: Nix, say: Callable[[str], None])
         resolved = git.resolve(old.url, what)
         say(f"fetching {name} at {resolved.rev}")
         source = prefetch(nix, old.url, resolved.rev, submodules=old.submodules, lfs=old.lfs)
-        options = _options(name, nix.on_disk(source.path))
+        wanted = triton_options(nix.on_disk(source.path)) if name == "triton" else {}
+        options = {
+            key: value
+            for key, value in wanted.items()
+            if getattr(toolchain.triton, key.replace("-", "_")) != value
+        }
         new_text = pinsfile.edit(text, _changes(name, source, options))
         updated = pinsfile.parse(new_text)
         found = project.differences(root, updated)
@@ -81,7 +86,7 @@ def bump(root: Path, name: str, what: str, nix: Nix, say: Callable[[str], None])
         old=old,
         new=dict(updated.pins.items())[name],
         ref=resolved.ref,
-        options={} if not changed else options,
+        options=options,
         files=([pinsfile.FILE_NAME] if changed else []) + [one.path for one in found],
     )
 
@@ -94,11 +99,6 @@ def _changes(
         **{("pins", name, key): value for key, value in pin.items()},
         **{("triton", key): value for key, value in options.items()},
     }
-
-
-def _options(name: str, source: Path) -> dict[str, Any]:
-    """Return the build options that a source itself asks for."""
-    return triton_options(source) if name == "triton" else {}
 
 
 def triton_options(source: Path) -> dict[str, Any]:

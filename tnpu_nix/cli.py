@@ -15,7 +15,6 @@ from tnpu_nix import build as builds
 from tnpu_nix import bump as bumps
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version
-from tnpu_nix.offline import demo as demos
 from tnpu_nix.progress import watching
 
 _error_console = Console(stderr=True)
@@ -140,7 +139,10 @@ def build(context: click.Context, target: str, store: Path | None, offline_profi
     nix = _nix(store, offline_profile)
     check_version(nix)
     root = _root(context)
-    builds.prepare(root, pinsfile.load(root / pinsfile.FILE_NAME), nix, _say)
+    toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
+    builds.check_generated(root, toolchain)
+    if nix.offline_profile:
+        builds.fetch_sources(root, toolchain, target, nix, _say)
     with watching(_error_console) as watch:
         built = builds.build(root, target, nix, watch)
     click.echo(nix.on_disk(built.path))
@@ -152,5 +154,8 @@ def build(context: click.Context, target: str, store: Path | None, offline_profi
 )
 def demo(folder: Path) -> None:
     """Run the whole pipeline in FOLDER with miniature upstreams, without network."""
+    # Here and not above: no other command needs the miniatures.
+    from tnpu_nix.offline import demo as demos
+
     with watching(_error_console) as watch:
         demos.run(folder, _say, click.echo, watch)

@@ -231,5 +231,6 @@ def work_tree(folder: Path) -> Path | None:
 
 
 def untracked(folder: Path, names: list[str]) -> list[str]:
-    """Return the files among *names*, and below those that are folders, that git does not track."""
-    return process.run(["git", "-C", folder, "ls-files", "--others", "--", *names]).stdout.splitlines()
+    """Return the files that git does not track among *names* and in those that are folders."""
+    argv: list[str | Path] = ["git", "-C", folder, "ls-files", "--others", "--", *names]
+    return process.run(argv).stdout.splitlines()

@@ -1,0 +1,185 @@
+"""What the tests share: the real command, real git repositories, a private Nix store."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@dataclass
+class Project:
+    """A project in a folder of its own, and the command run in it."""
+
+    root: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def pins(self) -> Path:
+        return self.root / "pins.toml"
+
+    def run(self, *arguments: str | Path, env: dict[str, str] | None = None) -> Ran:
+        """Run the real `tnpu-nix` here."""
+        return run_command(*arguments, cwd=self.root, env={**self.env, **(env or {})})
+
+    def files(self) -> dict[str, bytes]:
+        """Every file that a user sees, with its content."""
+        return {
+            path.relative_to(self.root).as_posix(): path.read_bytes()
+            for path in sorted(self.root.rglob("*"))
+            if path.is_file() and not {".tnpu-nix", ".git"} & set(path.parts)
+        }
+
+
+@dataclass
+class Ran:
+    """A command that ended."""
+
+    status: int
+    out: str
+    err: str
+
+    def failed_with(self, *words: str) -> None:
+        """Assert that it failed as users are promised: what and why, then what to do."""
+        assert self.status == 1, self
+        lines = self.err.rstrip("\n").split("\n")
+        assert lines[-2].startswith("tnpu-nix: error: "), self.err
+        assert lines[-1].startswith("  hint: "), self.err
+        assert "Traceback" not in self.err
+        for word in words:
+            assert word in self.err, f"{word!r} is not in: {self.err}"
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's environment with the command on PATH and nothing of the user's git or nix."""
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GIT_", "NIX_", "TNPU_"))
+    }
+    clean["PATH"] = f"{Path(sys.executable).parent}:{clean['PATH']}"
+    return {**clean, **more}
+
+
+def run_command(
+    *arguments: str | Path, cwd: Path, env: dict[str, str] | None = None, timeout: float = 280
+) -> Ran:
+    """Run the real `tnpu-nix` in a folder."""
+    argv = [sys.executable, "-m", "tnpu_nix", *map(str, arguments)]
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env=environment(**(env or {})),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def run_with_mounts(
+    mounts: str, *arguments: str | Path, cwd: Path, env: dict[str, str] | None = None
+) -> Ran:
+    """Run the command where a shell script has mounted things that nobody else sees."""
+    command = shlex.join([sys.executable, "-m", "tnpu_nix", *map(str, arguments)])
+    script = f"set -e\n{mounts}\ncd {shlex.quote(str(cwd))}\nstatus=0\n{command} || status=$?\nexit $status"
+    apart = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+    done = subprocess.run(
+        [*apart, "bash", "-c", script],
+        env=environment(**(env or {})),
+        capture_output=True,
+        text=True,
+        timeout=280,
+        stdin=subprocess.DEVNULL,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+class GitRepository:
+    """A real repository, made commit by commit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.url = path.as_uri()
+        path.mkdir(parents=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+
+    def git(self, *arguments: str, **more: str) -> str:
+        """Run git in it, apart from the user's configuration, with a fixed identity and date."""
+        identity = {"NAME": "Test", "EMAIL": "test@example.invalid", "DATE": "2026-01-02T03:04:05Z"}
+        env = environment(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1")
+        for who in ("AUTHOR", "COMMITTER"):
+            env |= {f"GIT_{who}_{key}": value for key, value in identity.items()}
+        argv = ["git", "-C", str(self.path), *arguments]
+        done = subprocess.run(argv, env={**env, **more}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def commit(self, message: str = "change", **files: str) -> str:
+        """Commit files (name with ``__`` for a dot → content) and return the revision."""
+        for name, content in (files or {"file": message}).items():
+            (self.path / name.replace("__", ".")).write_bytes(content.encode())
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> GitRepository:
+    """A git repository with one commit on main."""
+    made = GitRepository(tmp_path / "upstream" / "thing.git")
+    made.commit("first")
+    return made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A copy of this repository's own pins.toml, generated, in a folder of its own."""
+    root = tmp_path / "project"
+    root.mkdir()
+    made = Project(root, {"TNPU_NIX_STORE": str(tmp_path / "store"), "HOME": str(tmp_path)})
+    made.pins.write_bytes((REPOSITORY / "pins.toml").read_bytes())
+    assert made.run("generate").status == 0
+    return made
+
+
+@pytest.fixture
+def pinned(project: Project, repository: GitRepository) -> Project:
+    """A project whose spike pin is the repository of the test."""
+    text = project.pins.read_text()
+    url = "https://github.com/PSAL-POSTECH/riscv-isa-sim.git"
+    project.pins.write_text(text.replace(url, repository.url))
+    assert project.run("generate").status == 0
+    return project
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _stores_can_be_removed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nix stores are read-only trees, which pytest could not remove later."""
+    yield
+    base = tmp_path_factory.getbasetemp()
+    subprocess.run(["chmod", "-R", "u+w", base], check=False, capture_output=True)
+
+
+Edit = Callable[[str, str], None]
+
+
+@pytest.fixture
+def edit(project: Project) -> Edit:
+    """Replace text in the project's pins.toml; the text must be there."""
+
+    def replace(old: str, new: str) -> None:
+        text = project.pins.read_text()
+        assert old in text
+        project.pins.write_text(text.replace(old, new, 1))
+
+    return replace

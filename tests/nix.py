@@ -1,0 +1,22 @@
+"""Evaluating Nix in tests: the real nix-instantiate, with a store that is never written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import environment
+
+
+def evaluate(expression: str, store: Path) -> Any:
+    """Return the value of a Nix expression, by way of JSON."""
+    done = subprocess.run(
+        ["nix-instantiate", "--eval", "--strict", "--json", "--expr", expression],
+        env=environment(NIX_REMOTE=str(store), HOME=str(store)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

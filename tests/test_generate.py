@@ -1,0 +1,157 @@
+"""`tnpu-nix generate`: what it writes, what it leaves alone, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Edit, GitRepository, Project, run_command, run_with_mounts
+
+
+def times(project: Project) -> dict[str, int]:
+    return {path: (project.root / path).stat().st_mtime_ns for path in project.files()}
+
+
+def test_nothing_is_written_when_nothing_changes(project: Project) -> None:
+    before = times(project)
+    done = project.run("generate")
+    assert (done.status, done.out) == (0, "")
+    assert times(project) == before
+
+
+def test_only_what_changes_is_written(project: Project, edit: Edit) -> None:
+    before = times(project)
+    edit('abi = "lp64d"', 'abi = "lp64"')
+    assert project.run("generate").out == "wrote nix/pk.nix\n"
+    assert {path for path, when in times(project).items() if when != before[path]} == {
+        "pins.toml",
+        "nix/pk.nix",
+    }
+
+
+def test_check_prints_a_unified_diff_and_writes_nothing(project: Project, edit: Edit) -> None:
+    edit('abi = "lp64d"', 'abi = "lp64"')
+    before = project.files()
+    done = project.run("generate", "--check")
+    done.failed_with("1 generated files differ", "tnpu-nix generate")
+    assert done.out.startswith("--- a/nix/pk.nix\n+++ b/nix/pk.nix\n@@ ")
+    assert '-    "--with-abi=lp64d"\n+    "--with-abi=lp64"\n' in done.out
+    assert project.files() == before
+
+
+def test_check_of_an_agreeing_project_is_silent(project: Project) -> None:
+    done = project.run("generate", "--check")
+    assert (done.status, done.out, done.err) == (0, "", "")
+
+
+def test_check_works_where_nothing_can_be_written(project: Project) -> None:
+    (project.root / ".tnpu-nix").rename(project.root.parent / "state")
+    assert project.run("generate", "--check").status == 0
+    assert not (project.root / ".tnpu-nix").exists()
+
+
+def test_check_shows_files_that_are_missing(project: Project) -> None:
+    (project.root / "nix" / "pk.nix").unlink()
+    done = project.run("generate", "--check")
+    done.failed_with("1 generated files differ")
+    assert done.out.startswith("--- /dev/null\n+++ b/nix/pk.nix\n")
+
+
+@pytest.mark.parametrize("path", ["nix/pk.nix", "flake.nix", "nix/doctor/harness.c", "flake.lock"])
+def test_an_edit_by_hand_is_reported_before_it_is_lost(project: Project, path: str) -> None:
+    file = project.root / path
+    original = file.read_text()
+    file.write_text(original.replace("\n", "\n\n", 7))
+    before = project.files()
+    project.run("generate").failed_with(path, "edited by hand", "overrides.nix")
+    assert project.files() == before
+    assert project.run("generate", "--force").out == f"wrote {path}\n"
+    assert file.read_text() == original
+
+
+def test_an_edit_by_hand_stops_a_change_of_other_files_too(project: Project, edit: Edit) -> None:
+    (project.root / "nix" / "mlir.nix").open("a").write("# mine\n")
+    edit('abi = "lp64d"', 'abi = "lp64"')
+    before = project.files()
+    project.run("generate").failed_with("nix/mlir.nix")
+    assert project.files() == before
+
+
+def test_stale_files_are_not_taken_for_edited_ones(project: Project, edit: Edit) -> None:
+    edit('rev = "1559d3da', 'rev = "2559d3da')
+    assert project.run("generate").out == "wrote flake.lock\nwrote flake.nix\n"
+
+
+def test_files_of_others_are_never_touched(project: Project) -> None:
+    (project.root / "nix" / "overrides.nix").write_text("_: _: { }")
+    (project.root / "nix" / "notes.nix").write_text("# ours\n")
+    (project.root / "nix" / "pk.nix").write_text("{ }: our own")
+    before = project.files()
+    for force in ([], ["--force"]):
+        project.run("generate", *force).failed_with("nix/pk.nix", "not written by tnpu-nix")
+        assert project.files() == before
+    (project.root / "nix" / "pk.nix").unlink()
+    assert project.run("generate").status == 0
+    assert (project.root / "nix" / "notes.nix").read_text() == "# ours\n"
+
+
+def test_a_generated_file_that_is_no_longer_one_goes(project: Project) -> None:
+    old = project.root / "nix" / "old.nix"
+    text = (project.root / "nix" / "pk.nix").read_text()
+    old.write_text(text)
+    assert project.run("generate").out == "removed nix/old.nix\n"
+    old.write_text(text + "# edited\n")
+    project.run("generate").failed_with("nix/old.nix", "edited by hand")
+    assert old.exists()
+
+
+def test_it_works_from_any_folder_below_and_by_name(project: Project, tmp_path: Path) -> None:
+    below = project.root / "nix" / "doctor"
+    assert run_command("generate", "--check", cwd=below).status == 0
+    assert run_command("--project", project.root, "generate", "--check", cwd=tmp_path).status == 0
+    run_command("generate", cwd=tmp_path).failed_with("no pins.toml", "--project")
+    run_command("--project", tmp_path, "generate", cwd=below).failed_with("holds no pins.toml")
+
+
+def test_a_git_repository_is_told_what_to_add(tmp_path: Path, project: Project) -> None:
+    mine = GitRepository(tmp_path / "mine")
+    (mine.path / "pins.toml").write_bytes(project.pins.read_bytes())
+    done = run_command("generate", cwd=mine.path)
+    assert "git add flake.nix flake.lock nix" in done.err
+    assert ".tnpu-nix" not in mine.git("status", "--porcelain")
+
+
+def test_symbolic_links_and_folders_in_the_way_are_errors(project: Project) -> None:
+    target = project.root / "nix" / "pk.nix"
+    target.unlink()
+    target.mkdir()
+    before = project.files()
+    project.run("generate").failed_with("nix/pk.nix")
+    assert project.files() == before
+
+
+def test_a_read_only_folder_is_one_clear_error(project: Project, edit: Edit) -> None:
+    edit('abi = "lp64d"', 'abi = "lp64"')
+    before = project.files()
+    mount = f"mount --bind {project.root} {project.root}; mount -o remount,ro,bind {project.root}"
+    run_with_mounts(mount, "generate", cwd=project.root).failed_with("Read-only file system")
+    assert project.files() == before
+
+
+def test_a_full_disk_is_one_clear_error_and_changes_nothing(project: Project, edit: Edit) -> None:
+    before = project.files()
+    copy = project.root.parent / "small"
+    copy.mkdir()
+    # Room is left for some of the files that change, and not for all of them.
+    mount = f"""
+      mount -t tmpfs -o size=1m tmpfs {copy}; cp -a {project.root}/. {copy}; cd {copy}
+      for file in nix/*.nix; do sed -i 's/ a / the /' $file; done
+      cat /dev/zero >filler 2>/dev/null || true; truncate -s -16384 filler
+      trap 'rm filler; cp -a {copy}/. {copy}.after' EXIT
+    """
+    done = run_with_mounts(mount, "generate", "--force", cwd=copy)
+    done.failed_with("No space left on device", "nothing was changed")
+    after = Project(Path(f"{copy}.after")).files()
+    assert after.keys() == before.keys()
+    assert not any((Path(f"{copy}.after") / ".tnpu-nix").glob("staged/*"))

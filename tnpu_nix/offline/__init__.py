@@ -1,0 +1,1 @@
+"""Everything that a machine without GitHub needs to run the whole pipeline."""
