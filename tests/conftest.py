@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -91,7 +92,12 @@ def run_with_mounts(
 ) -> Ran:
     """Run the command where a shell script has mounted things that nobody else sees."""
     command = shlex.join([sys.executable, "-m", "tnpu_nix", *map(str, arguments)])
-    script = f"set -e\n{mounts}\ncd {shlex.quote(str(cwd))}\nstatus=0\n{command} || status=$?\nexit $status"
+    script = f"""
+      set -e
+      {mounts}
+      cd {shlex.quote(str(cwd))}
+      {command} || exit
+    """
     apart = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-Urm"]
     done = subprocess.run(
         [*apart, "bash", "-c", script],
@@ -183,3 +189,37 @@ def edit(project: Project) -> Edit:
         project.pins.write_text(text.replace(old, new, 1))
 
     return replace
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo that has run: what it printed, its folder, and its store to build more in."""
+
+    said: Ran
+    folder: Path
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    def project(self, root: Path) -> Project:
+        """A copy of the demo's project outside git, which builds in the demo's store."""
+        shutil.copytree(self.folder / "project", root, ignore=shutil.ignore_patterns(".git"))
+        return Project(root, {"TNPU_NIX_STORE": str(self.store)})
+
+
+@pytest.fixture(scope="session")
+def demo() -> Demo:
+    """The demo, run without any network; its folder stays, so that a second run is quick."""
+    folder = REPOSITORY / ".test-cache" / "demo"
+    apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--net", "-r"]
+    done = subprocess.run(
+        [*apart, sys.executable, "-m", "tnpu_nix", "demo", str(folder)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    said = Ran(done.returncode, done.stdout, done.stderr)
+    assert said.status == 0, said
+    return Demo(said, folder)

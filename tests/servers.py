@@ -36,7 +36,7 @@ def serving(folder: Path, **options: object) -> Iterator[GitServer]:
         def do_GET(self) -> None:
             _answer(self, state)
 
-        do_POST = do_GET
+        do_POST = do_GET  # noqa: N815
 
         def log_message(self, *_arguments: object) -> None:
             pass

@@ -406,8 +406,16 @@ def test_base32_is_turned_into_the_sri_that_nix_gives() -> None:
     # nix-hash --type sha256 --to-sri of the same digest, Nix 2.26.
     digest = "0wpwzrpsmqd7syw4d4ly4glf5fp5g2gfwxs5avyxjk8bs47hszvf"
     expected = subprocess.run(
-        ["nix", "--extra-experimental-features", "nix-command", "hash", "to-sri"]
-        + ["--type", "sha256", digest],
+        [
+            "nix",
+            "--extra-experimental-features",
+            "nix-command",
+            "hash",
+            "to-sri",
+            "--type",
+            "sha256",
+            digest,
+        ],
         env=environment(),
         capture_output=True,
         text=True,

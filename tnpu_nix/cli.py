@@ -30,18 +30,29 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except TnpuError as error:
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
             if ctx.params.get("debug"):
                 traceback.print_exc()
-            _say(error.render())
-        except OSError as error:
-            if ctx.params.get("debug"):
-                traceback.print_exc()
+            _say(_as_tnpu_error(error).render())
+            sys.exit(1)
+
+
+def _as_tnpu_error(error: BaseException) -> TnpuError:
+    match error:
+        case TnpuError():
+            return error
+        case KeyboardInterrupt():
+            return TnpuError("stopped by the user", "run the command again to go on")
+        case OSError():
             named = f"{error.filename}: " if error.filename else ""
-            _say(TnpuError(f"{named}{error.strerror}", "mend that and run again").render())
-        except KeyboardInterrupt:
-            _say(TnpuError("stopped by the user", "run the command again to go on").render())
-        sys.exit(1)
+            return TnpuError(f"{named}{error.strerror or error}", "mend that and run again")
+        case _:
+            return TnpuError(
+                f"a fault of tnpu-nix itself: {type(error).__name__}: {error}",
+                "please report it with what `tnpu-nix --debug …` prints",
+            )
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

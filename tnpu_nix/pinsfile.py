@@ -110,7 +110,7 @@ def _faults(name: str, text: str, found: Sequence[tuple[Path_, str]]) -> TnpuErr
     )
     count = "1 fault" if len(details) == 1 else f"{len(details)} faults"
     return TnpuError(
-        f"{name} has {count}", "mend the lines above; README.md shows every table", details
+        f"{name} has {count}", "mend the lines above; docs/pins.md describes every table", details
     )
 
 

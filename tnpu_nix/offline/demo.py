@@ -97,7 +97,9 @@ def run(folder: Path, say: Say, result: Say, watch: Watcher) -> None:
     _start_project(places, upstreams)
     for name in PIN_NAMES:
         # The pin that moves later starts at the older of its two revisions.
-        _bump(places, name, upstreams[name].tags[0] if name == _BUMPED else "main", nix, say)
+        _bump(
+            places, name, next(iter(upstreams[name].tags)) if name == _BUMPED else "main", nix, say
+        )
 
     first = _build(places, nix, result, watch)
     image = archive.read(nix.on_disk(first.path))

@@ -1,0 +1,205 @@
+"""`tnpu-nix build`: what it prints, and what it says when the build cannot be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Demo, GitRepository, Project, environment, run_with_mounts
+from tnpu_nix import pinsfile
+from tnpu_nix.build import derivation_name
+from tnpu_nix.nix import failure
+from tnpu_nix.progress import duration
+
+
+@pytest.fixture
+def bench(demo: Demo, tmp_path: Path) -> Project:
+    """A copy of the demo's project, in the demo's store."""
+    return demo.project(tmp_path / "project")
+
+
+def repin(project: Project, name: str, **values: str) -> None:
+    """Write values of a pin by hand, and regenerate."""
+    changes = {("pins", name, key): value for key, value in values.items()}
+    project.pins.write_text(pinsfile.edit(project.pins.read_text(), changes))
+    assert project.run("generate").status == 0
+
+
+def test_standard_output_is_the_path_and_nothing_else(bench: Project) -> None:
+    done = bench.run("build", "pk", "--offline-profile")
+    assert done.status == 0, done.err
+    assert done.out.count("\n") == 1
+    assert (Path(done.out.strip()) / "bin" / "pk").is_file()
+    assert "a test bench and not the real thing" in done.err
+
+
+def test_it_works_in_a_git_repository_and_says_what_is_not_tracked(bench: Project) -> None:
+    subprocess.run(["git", "init", "--quiet", str(bench.root)], check=True, env=environment())
+    bench.run("build", "pk", "--offline-profile").failed_with("git does not track", "git add ")
+    subprocess.run(["git", "-C", str(bench.root), "add", "--all"], check=True, env=environment())
+    assert bench.run("build", "pk", "--offline-profile").status == 0
+
+
+def test_what_is_built_is_shown_in_plain_lines_off_a_terminal(
+    bench: Project, tmp_path: Path
+) -> None:
+    broken(bench, tmp_path, "echo compiling; exit 0")
+    done = bench.run("build", "spike-unwrapped", "--offline-profile")
+    assert done.status == 2  # not a target of its own
+    done = bench.run("build", "spike", "--offline-profile")
+    assert "building spike-unwrapped-0-unstable-2026-01-02\n" in done.err
+    assert "\x1b" not in done.err
+
+
+def test_a_terminal_gets_a_live_display(bench: Project, tmp_path: Path) -> None:
+    broken(bench, tmp_path, "for i in 1 2 3 4; do echo step $i; sleep 0.5; done; exit 1")
+    command = f"{sys.executable} -m tnpu_nix build spike --offline-profile"
+    done = subprocess.run(
+        ["script", "--quiet", "--return", "--command", command, "/dev/null"],
+        cwd=bench.root,
+        env=environment(**bench.env, TERM="xterm", COLUMNS="120"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "\x1b[" in done.stdout
+    assert "building spike-unwrapped-0-unstable-2026-01-02  configurePhase" in done.stdout
+    assert "step 2" in done.stdout
+
+
+def broken(project: Project, tmp_path: Path, configure: str) -> GitRepository:
+    """Pin spike to a repository whose configure does as told."""
+    upstream = GitRepository(tmp_path / "broken.git")
+    upstream.commit("broken", configure=f"#!/bin/sh\n{configure}\n")
+    (upstream.path / "configure").chmod(0o755)
+    upstream.commit("executable")
+    changes = {("pins", "spike", "url"): upstream.url}
+    project.pins.write_text(pinsfile.edit(project.pins.read_text(), changes))
+    assert project.run("generate").status == 0
+    assert project.run("bump", "spike", "main").status == 0
+    return upstream
+
+
+def test_a_failing_derivation_shows_the_end_of_its_log(bench: Project, tmp_path: Path) -> None:
+    broken(bench, tmp_path, "for i in $(seq 60); do echo line $i; done; echo no luck >&2; exit 7")
+    done = bench.run("build", "spike", "--offline-profile")
+    done.failed_with("building spike failed in spike-unwrapped-0-unstable-2026-01-02")
+    name = "spike-unwrapped-0-unstable-2026-01-02> "
+    shown = [line.removeprefix(name) for line in done.err.splitlines() if line.startswith(name)]
+    assert "no luck" in shown and "line 60" in shown and "line 1" not in shown
+    assert len(shown) == 25
+
+
+def test_a_hash_that_is_not_the_sources_is_named_with_its_pin(bench: Project) -> None:
+    wrong = "sha256-" + "B" * 42 + "A="
+    repin(bench, "pk", hash=wrong)
+    done = bench.run("build", "pk", "--offline-profile")
+    done.failed_with("pins.pk.hash", wrong, "tnpu-nix bump pk ")
+    assert "fetching pk at" in done.err
+
+
+def test_a_source_that_was_collected_is_fetched_again(bench: Project, tmp_path: Path) -> None:
+    """With a store that holds nothing yet, as after a garbage collection."""
+    done = bench.run(
+        *("build", "pk", "--offline-profile"), env={"TNPU_NIX_STORE": str(tmp_path / "store")}
+    )
+    assert done.status == 0, done.err
+    assert "fetching pk at" in done.err and "fetching llvm" not in done.err
+
+
+def test_stale_generated_files_stop_a_build(bench: Project) -> None:
+    text = pinsfile.edit(bench.pins.read_text(), {("pk", "abi"): "lp64"})
+    bench.pins.write_text(text)
+    bench.run("build", "pk", "--offline-profile").failed_with("nix/pk.nix", "tnpu-nix generate")
+
+
+def test_an_unknown_target_is_a_wrong_command_line(bench: Project) -> None:
+    done = bench.run("build", "gcc")
+    assert done.status == 2
+    assert "targets are tnpu-image" in done.err
+
+
+def test_without_nix_the_error_says_how_to_get_it(bench: Project, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = bench.run("build", "pk", env={"PATH": str(empty)})
+    done.failed_with("nix is not installed", "apt install nix-bin")
+
+
+@pytest.mark.parametrize(
+    ("says", "options", "words"),
+    [
+        ("nix (Nix) 2.3.16", ["--offline-profile"], "Nix 2.3.16 is too old: 2.8 is needed"),
+        ("nix (Nix) 2.17.1", [], "Nix 2.17.1 is too old: 2.18 is needed by nixpkgs"),
+        ("nothing at all", [], "`nix --version` says 'nothing at all'"),
+    ],
+)
+def test_a_nix_that_is_too_old_is_named(
+    bench: Project, tmp_path: Path, says: str, options: list[str], words: str
+) -> None:
+    """Stands in for old versions, which Debian no longer has; the words are theirs."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nix").write_text(f"#!/bin/sh\necho '{says}'\n")
+    (tools / "nix").chmod(0o755)
+    bench.run("build", "pk", *options, env={"PATH": str(tools)}).failed_with(words)
+
+
+def test_a_full_disk_is_one_clear_error(bench: Project) -> None:
+    small = bench.root.parent / "small"
+    small.mkdir()
+    mount = f"mount -t tmpfs -o size=3m tmpfs {small}"
+    env = {"TNPU_NIX_STORE": str(small / "store")}
+    done = run_with_mounts(mount, "build", "pk", "--offline-profile", cwd=bench.root, env=env)
+    done.failed_with("disk", "make room")
+
+
+def test_a_sandbox_that_cannot_be_had_is_one_clear_error(bench: Project, tmp_path: Path) -> None:
+    """As on a machine that allows no user namespaces to a user without privileges."""
+    broken(bench, tmp_path, "exit 0")
+    command = f"{sys.executable} -m tnpu_nix build spike --offline-profile"
+    inner = (
+        "echo 0 >/proc/sys/user/max_user_namespaces;"
+        f" exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin {command}"
+    )
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", inner],
+        cwd=bench.root,
+        env=environment(**bench.env),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "the sandbox that the build needs cannot be had" in done.stderr, done.stderr
+    assert "hint: run as root, or allow user namespaces" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("stderr", "words"),
+    [
+        # Recorded from Nix 2.26.3 and 2.8.0.
+        ("error: writing to file: No space left on device", "disk of the Nix store is full"),
+        (
+            "error: unable to download 'https://cache.nixos.org/x': Could not resolve hostname",
+            "a server could not be reached",
+        ),
+        (
+            "error: a 'x86_64-linux' with features {big-parallel} is required to build"
+            " '/nix/store/x.drv', but I am a 'x86_64-linux' with features {kvm}",
+            "offers the feature big-parallel",
+        ),
+    ],
+)
+def test_known_causes_of_nixs_failures_come_with_what_to_do(stderr: str, words: str) -> None:
+    assert words in failure("building x", stderr).what
+
+
+def test_names_and_durations_are_for_people() -> None:
+    path = "/nix/store/0123456789abcdfghijklmnpqrsvwxyz-llvm-0-unstable-2026-01-29.drv"
+    assert derivation_name(path) == "llvm-0-unstable-2026-01-29"
+    assert [duration(s) for s in (4.21, 59.99, 185, 3720)] == [
+        *("4.2 s", "1 min 00 s", "3 min 05 s", "1 h 02 min")
+    ]

@@ -1,0 +1,3 @@
+#include "llvm/TableGen/Records.h"
+
+int main(int argc, char **argv) { return llvm::tblgenMain(argc, argv, "llvm-tblgen"); }

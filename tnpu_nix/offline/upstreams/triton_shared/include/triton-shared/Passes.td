@@ -1,0 +1,1 @@
+def TritonToLinalgExperimental : Pass<"triton-to-linalg-experimental", "Triton IR to linalg">;
