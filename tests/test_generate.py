@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Edit, GitRepository, Project, run_command, run_with_mounts
+from tests.conftest import (
+    Edit,
+    GitRepository,
+    Project,
+    Ran,
+    environment,
+    run_command,
+    run_with_mounts,
+)
+from tnpu_nix import journal
 
 
 def times(project: Project) -> dict[str, int]:
@@ -98,7 +112,7 @@ def test_files_of_others_are_never_touched(project: Project) -> None:
 
 def test_a_generated_file_that_is_no_longer_one_goes(project: Project) -> None:
     old = project.root / "nix" / "old.nix"
-    text = (project.root / "nix" / "pk.nix").read_text()
+    text = (project.root / "nix" / "pk.nix").read_text().replace("nix/pk.nix", "nix/old.nix", 1)
     old.write_text(text)
     assert project.run("generate").out == "removed nix/old.nix\n"
     old.write_text(text + "# edited\n")
@@ -122,13 +136,162 @@ def test_a_git_repository_is_told_what_to_add(tmp_path: Path, project: Project) 
     assert ".tnpu-nix" not in mine.git("status", "--porcelain")
 
 
-def test_symbolic_links_and_folders_in_the_way_are_errors(project: Project) -> None:
+@pytest.mark.parametrize("name", ["overrides.nix", "copy.nix", "sub/pk.nix"])
+def test_a_copy_of_a_generated_file_belongs_to_whoever_made_it(project: Project, name: str) -> None:
+    copy = project.root / "nix" / name
+    copy.parent.mkdir(exist_ok=True)
+    shutil.copy(project.root / "nix" / "pk.nix", copy)
+    for edit in ("", "# mine\n"):
+        copy.open("a").write(edit)
+        before = copy.read_bytes()
+        for force in ([], ["--force"]):
+            assert project.run("generate", *force).status == 0
+            assert copy.read_bytes() == before
+
+
+@pytest.mark.parametrize("what", ["folder", "fifo", "link", "link to nowhere", "nix is a file"])
+def test_what_is_in_the_way_is_named_and_nothing_is_written(
+    project: Project, edit: Edit, what: str
+) -> None:
     target = project.root / "nix" / "pk.nix"
-    target.unlink()
-    target.mkdir()
+    edit('abi = "lp64d"', 'abi = "lp64"')
+    away = target.rename(project.root.parent / "away")
+    if what == "folder":
+        target.mkdir()
+    elif what == "fifo":
+        os.mkfifo(target)
+    elif what == "link":
+        target.symlink_to(away)
+    elif what == "link to nowhere":
+        target.symlink_to("nowhere")
+    else:
+        shutil.rmtree(target.parent)
+        target = target.parent
+        target.write_text("a file")
     before = project.files()
-    project.run("generate").failed_with("nix/pk.nix")
+    project.run("generate").failed_with(str(target))
     assert project.files() == before
+
+
+@pytest.mark.parametrize("where", ["another file system", "a folder outside"])
+def test_a_nix_folder_that_leads_elsewhere_is_refused_whole(
+    project: Project, edit: Edit, where: str, tmp_path: Path
+) -> None:
+    nix = project.root / "nix"
+    edit('abi = "lp64d"', 'abi = "lp64"')
+    edit('rev = "1559d3da', 'rev = "2559d3da')
+    mounts = (
+        f"cp -a {nix} {tmp_path}/copy; mount -t tmpfs tmpfs {nix}; cp -a {tmp_path}/copy/. {nix}"
+    )
+    if where == "a folder outside":
+        nix.rename(tmp_path / "elsewhere")
+        nix.symlink_to(tmp_path / "elsewhere")
+        mounts = ""
+    before = project.files()
+    done = run_with_mounts(mounts, "generate", cwd=project.root)
+    done.failed_with("leads out of the project's file system", "nothing was changed")
+    assert project.files() == before
+    assert not list((project.root / ".tnpu-nix").glob("staged"))
+
+
+def test_bytes_that_are_no_text_are_an_edit_like_any_other(project: Project) -> None:
+    for path in ("nix/pk.nix", "flake.lock"):
+        (project.root / path).open("ab").write(b"# \xff\n")
+    done = project.run("generate", "--check")
+    done.failed_with("2 generated files differ")
+    assert "-# \N{REPLACEMENT CHARACTER}" in done.out
+    project.run("generate").failed_with("edited by hand", "flake.lock, nix/pk.nix")
+    assert project.run("generate", "--force").status == 0
+
+
+def test_line_endings_of_a_checkout_are_no_edit_by_hand(project: Project) -> None:
+    before = project.files()
+    for path in before:
+        if path not in ("pins.toml", "flake.lock"):
+            file = project.root / path
+            file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    done = project.run("generate")
+    assert done.status == 0, done.err
+    assert project.files() == before
+
+
+@pytest.fixture
+def interrupted(project: Project, edit: Edit) -> Callable[[int], None]:
+    """Bring the project to where a command was stopped after some of its renames."""
+
+    def stop_after(renames: int) -> None:
+        edit('rev = "1559d3da', 'rev = "2559d3da')  # flake.nix and flake.lock
+        old = {path: (project.root / path).read_bytes() for path in ("flake.lock", "flake.nix")}
+        assert project.run("generate").status == 0
+        staging = project.root / ".tnpu-nix" / "staged"
+        staging.mkdir()
+        moves = []
+        for number, (path, before) in enumerate(old.items()):
+            new = (project.root / path).read_bytes()
+            moves.append(
+                journal.Move(path, str(number), journal.sha256(before), journal.sha256(new))
+            )
+            if number >= renames:
+                (staging / str(number)).write_bytes(new)
+                (project.root / path).write_bytes(before)
+        (staging / journal.NAME).write_text(journal.dump(moves))
+
+    return stop_after
+
+
+@pytest.mark.parametrize("renames", [0, 1, 2])
+def test_the_next_command_finishes_an_interrupted_write(
+    project: Project, interrupted: Callable[[int], None], renames: int
+) -> None:
+    interrupted(renames)
+    done = project.run("generate")
+    assert done.status == 0, done.err
+    assert "finished an interrupted write of flake.lock, flake.nix" in done.err
+    assert project.run("generate", "--check").status == 0
+    assert not (project.root / ".tnpu-nix" / "staged").exists()
+
+
+def test_an_interrupted_write_does_not_undo_what_was_done_since(
+    project: Project, interrupted: Callable[[int], None]
+) -> None:
+    interrupted(1)
+    (project.root / "flake.nix").write_text("# by hand\n")
+    done = project.run("generate")
+    done.failed_with("flake.nix", "not written by tnpu-nix")
+    assert "given up, since flake.nix changed" in done.err
+    assert (project.root / "flake.nix").read_text() == "# by hand\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": ',
+        "[1]",
+        '[{"path": "../victim", "staged": null, "old": null, "new": null}]',
+        '[{"path": "nix/../../victim", "staged": null, "old": null, "new": null}]',
+        '[{"path": "/etc/hostname", "staged": "0", "old": null, "new": null}]',
+        '[{"path": "nix/pk.nix", "staged": "../../../victim", "old": null, "new": null}]',
+    ],
+)
+def test_a_journal_that_is_not_ours_is_dropped(project: Project, text: str) -> None:
+    victim = project.root.parent / "victim"
+    victim.write_text("x")
+    before = project.files()
+    staging = project.root / ".tnpu-nix" / "staged"
+    staging.mkdir()
+    (staging / journal.NAME).write_text(text)
+    assert project.run("generate").status == 0
+    assert victim.read_text() == "x"
+    assert project.files() == before
+    assert not staging.exists()
+
+
+def test_a_folder_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"cd {gone}; rmdir {gone}; exec {sys.executable} -m tnpu_nix generate"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, env=environment())
+    Ran(done.returncode, done.stdout, done.stderr).failed_with("the current folder is gone")
 
 
 def test_a_read_only_folder_is_one_clear_error(project: Project, edit: Edit) -> None:

@@ -60,7 +60,7 @@ def bump(root: Path, name: str, what: str, nix: Nix, say: Callable[[str], None])
     """
     if name not in PIN_NAMES:
         raise TnpuError(f"there is no pin {name!r}", f"pins are {', '.join(PIN_NAMES)}")
-    with transaction.locked(root):
+    with transaction.locked(root, say):
         text = pinsfile.read_text(root / pinsfile.FILE_NAME)
         toolchain = pinsfile.parse(text)
         # Before the long part: what would stop the write at the end.

@@ -30,11 +30,12 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click's own business
         except (Exception, KeyboardInterrupt) as error:
             if ctx.params.get("debug"):
                 traceback.print_exc()
+                _say(getattr(error, "said", ""))
             _say(_as_tnpu_error(error).render())
             sys.exit(1)
 
@@ -46,12 +47,12 @@ def _as_tnpu_error(error: BaseException) -> TnpuError:
         case KeyboardInterrupt():
             return TnpuError("stopped by the user", "run the command again to go on")
         case OSError():
-            named = f"{error.filename}: " if error.filename else ""
-            return TnpuError(f"{named}{error.strerror or error}", "mend that and run again")
+            named = error.filename or "standard output"
+            return TnpuError(f"{named}: {error.strerror or error}", "mend that and run again")
         case _:
             return TnpuError(
                 f"a fault of tnpu-nix itself: {type(error).__name__}: {error}",
-                "please report it with what `tnpu-nix --debug …` prints",
+                "please report it with what it prints with --debug",
             )
 
 
@@ -68,10 +69,16 @@ def _as_tnpu_error(error: BaseException) -> TnpuError:
 def main(context: click.Context, named: Path | None, debug: bool) -> None:
     """Turn one pin per upstream into Nix derivations and an OCI image."""
     context.obj = named
+    # A terminal that cannot show a character of some file must not end the command.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _root(context: click.Context) -> Path:
-    return project.find(Path.cwd(), context.obj)
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:
+        raise TnpuError("the current folder is gone", "go to one that exists") from error
+    return project.find(here, context.obj)
 
 
 def _nix_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -111,7 +118,7 @@ def generate(context: click.Context, check: bool, force: bool) -> None:
                 "run `tnpu-nix generate`",
             )
         return
-    with transaction.locked(root):
+    with transaction.locked(root, _say):
         found = project.differences(root, pinsfile.load(root / pinsfile.FILE_NAME))
         project.refuse_edited(found, force)
         project.write(root, found)

@@ -8,13 +8,15 @@ class TnpuError(Exception):
         what: one line, what failed and why.
         hint: one line, what to do next.
         details: lines that stand before the two (every fault of a file, the end of a log).
+        said: all that the program behind it said, for --debug.
     """
 
-    def __init__(self, what: str, hint: str, details: tuple[str, ...] = ()) -> None:
+    def __init__(self, what: str, hint: str, details: tuple[str, ...] = (), said: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.hint = hint
         self.details = details
+        self.said = said
 
     def render(self) -> str:
         """Return the text for standard error: the details, then the error, then the hint."""

@@ -215,10 +215,11 @@ def failure(url: str, stderr: str, rev: str = "") -> TnpuError:
     shown = process.mask(url)
     for pattern, cause, hint in _CAUSES:
         if re.search(pattern, stderr):
-            return TnpuError(cause.format(url=shown, rev=rev or "of that name"), hint)
+            return TnpuError(cause.format(url=shown, rev=rev or "of that name"), hint, said=stderr)
     said = [line for line in stderr.splitlines() if line.strip()]
     last = re.sub(r"^(?:fatal|error): ", "", said[-1]) if said else "no reason given"
-    return TnpuError(f"git failed on {shown}: {last}", "check the URL and the server")
+    what = f"git failed on {shown}: {last}"
+    return TnpuError(what, "check the URL and the server", said=stderr)
 
 
 def work_tree(folder: Path) -> Path | None:

@@ -116,7 +116,8 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "mount it writable, or use a store elsewhere with --store DIR",
     ),
     (
-        r"unable to (?:start|set up).*(?:sandbox|namespace)|setting up a private mount namespace"
+        r"unable to start build process|unable to (?:start|set up).*(?:sandbox|namespace)"
+        r"|setting up a private mount namespace"
         r"|(?:clone|unshare)[^\n]*(?:Operation not permitted|Invalid argument|No space)"
         r"|sandboxing builds|does not support the kernel namespaces|setuid\(\) failed"
         r"|cannot (?:bind mount|pivot|change ownership|set host name)[^\n]*",
@@ -144,16 +145,17 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 def failure(what: str, stderr: str, details: tuple[str, ...] = ()) -> TnpuError:
     """Turn what nix said into one error; known causes come with what to do about them."""
     stderr = re.sub(r"\x1b\[[0-9;]*m", "", stderr)
+    errors = _errors(stderr)
     for pattern, cause, hint in _CAUSES:
         if re.search(pattern, stderr):
-            return TnpuError(
-                f"{what} failed: {cause}", hint, details or tuple(_errors(stderr)[-1:])
-            )
-    errors = _errors(stderr)
+            return TnpuError(f"{what} failed: {cause}", hint, details or tuple(errors[-1:]), stderr)
     return TnpuError(
         f"{what} failed: {errors[-1] if errors else 'nix gave no reason'}",
-        "the lines above are nix's own" if details else "`--debug` shows all that nix said",
+        "the lines above are nix's own"
+        if details
+        else "`tnpu-nix --debug` shows all that nix said",
         details,
+        stderr,
     )
 
 

@@ -45,17 +45,25 @@ class Difference:
     def unified(self) -> str:
         """Return the difference as `diff -u` would print it."""
         lines = difflib.unified_diff(
-            (self.on_disk or "").splitlines(keepends=True),
-            (self.wanted or "").splitlines(keepends=True),
+            _lines(self.on_disk),
+            _lines(self.wanted),
             f"a/{self.path}" if self.on_disk is not None else "/dev/null",
             f"b/{self.path}" if self.wanted is not None else "/dev/null",
         )
-        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+        text = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+        return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _lines(text: str | None) -> list[str]:
+    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 def _read(path: Path) -> str | None:
+    """Return a file's text, bytes that are no UTF-8 as surrogates; None if there is no file."""
     try:
-        return path.read_bytes().decode("utf-8", errors="surrogateescape")
+        if path.exists() and not path.is_file():
+            raise TnpuError(f"{path} is no regular file", "move it away, then run again")
+        return path.read_bytes().decode(errors="surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -76,23 +84,20 @@ def differences(root: Path, toolchain: Toolchain) -> list[Difference]:
             # JSON has no comments: flake.nix beside it says which lock it was generated with.
             note = render.lock_note(on_disk or "")
             edited = on_disk is not None and not (flake and note in flake)
-            foreign = edited and not (flake and render.is_generated(flake))
+            foreign = edited and not (flake and render.is_generated(render.FLAKE, flake))
         else:
-            foreign = on_disk is not None and not render.is_generated(on_disk)
+            foreign = on_disk is not None and not render.is_generated(path, on_disk)
             edited = on_disk is not None and not render.is_untouched(on_disk)
         found.append(Difference(path, on_disk, text, edited, foreign))
     return found
 
 
 def _owned(root: Path) -> list[str]:
-    """Return the files below nix/ whose header says that the generator wrote them."""
+    """Return the files below nix/ whose header says that the generator wrote them there."""
     folder = root / "nix"
-    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
-    return [
-        path.relative_to(root).as_posix()
-        for path in files
-        if render.is_generated(_read(path) or "")
-    ]
+    files = (path for path in folder.rglob("*") if path.is_file())
+    named = ((path.relative_to(root).as_posix(), path) for path in files)
+    return [name for name, path in named if render.is_generated(name, _read(path) or "")]
 
 
 def refuse_edited(found: list[Difference], force: bool) -> None:

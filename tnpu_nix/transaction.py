@@ -8,27 +8,28 @@ renames, a journal in the staging folder lets the next command finish the work.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
-import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from tnpu_nix import journal
 from tnpu_nix.errors import TnpuError
 
 STATE_FOLDER = ".tnpu-nix"
-_JOURNAL = "journal.json"
 _STAGED = "staged"
 
 
 @contextlib.contextmanager
-def locked(root: Path, wait: float = 30.0) -> Iterator[None]:
+def locked(root: Path, say: Callable[[str], None], wait: float = 30.0) -> Iterator[None]:
     """Hold the project's lock, after finishing what an interrupted command left in its journal.
 
     Args:
         root: the folder that holds pins.toml.
+        say: takes a line about what an interrupted command left.
         wait: seconds to wait for another command to end.
 
     Raises:
@@ -38,7 +39,8 @@ def locked(root: Path, wait: float = 30.0) -> Iterator[None]:
         descriptor = _open_lock(root / STATE_FOLDER)
     try:
         _acquire(descriptor, wait)
-        _replay(root)
+        with reported(root):
+            journal.replay(root / STATE_FOLDER / _STAGED, root, say)
         yield
     finally:
         os.close(descriptor)
@@ -65,7 +67,7 @@ def _open_lock(state: Path) -> int:
     descriptor = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     if not os.access(state.parent, os.W_OK):
         os.close(descriptor)
-        raise PermissionError(13, "Permission denied", str(state.parent))
+        raise PermissionError(errno.EACCES, "Permission denied", str(state.parent))
     return descriptor
 
 
@@ -104,13 +106,13 @@ def write(root: Path, contents: Mapping[str, bytes | None]) -> None:
     staging = root / STATE_FOLDER / _STAGED
     with reported(root):
         try:
-            names = _stage(root, staging, contents)
+            _stage(root, staging, contents)
         except OSError:
             shutil.rmtree(staging, ignore_errors=True)
             raise
     child = os.fork()
     if child == 0:
-        _commit_and_exit(root, names)
+        _commit_and_exit(root, staging)
     _, status = os.waitpid(child, 0)
     if status != 0:
         raise TnpuError(
@@ -119,42 +121,47 @@ def write(root: Path, contents: Mapping[str, bytes | None]) -> None:
         )
 
 
-def _stage(root: Path, staging: Path, contents: Mapping[str, bytes | None]) -> dict[str, str]:
-    """Write everything but the renames; returns staged name ("" to remove) → target path."""
+def _stage(root: Path, staging: Path, contents: Mapping[str, bytes | None]) -> None:
+    """Write everything but the renames: the new files, and the journal that says where they go."""
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
-    moves: dict[str, str] = {}
+    moves = []
     for number, (path, data) in enumerate(sorted(contents.items())):
         target = root / path
-        if data is None:
-            moves[path] = ""
-            continue
-        _check_target(target)
-        staged = staging / str(number)
-        staged.write_bytes(data)
-        if target.exists():
-            shutil.copymode(target, staged)
-        _sync(staged)
-        moves[path] = staged.name
-    for path in moves:
+        _check_target(root, target)
+        staged = None
+        if data is not None:
+            staged = str(number)
+            (staging / staged).write_bytes(data)
+            if target.exists():
+                shutil.copymode(target, staging / staged)
+            _sync(staging / staged)
+        moves.append(journal.Move(path, staged, journal.digest(target), journal.sha256(data)))
+    for path in contents:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-    journal = staging / _JOURNAL
-    temporary = journal.with_suffix(".new")
-    temporary.write_text(json.dumps(moves))
+    temporary = staging / "journal.new"
+    temporary.write_text(journal.dump(moves))
     _sync(temporary)
-    temporary.rename(journal)
-    return moves
+    temporary.rename(staging / journal.NAME)
 
 
-def _check_target(target: Path) -> None:
-    """Refuse before the journal is written what a rename would refuse after it."""
+def _check_target(root: Path, target: Path) -> None:
+    """Refuse before the journal is written what a rename would refuse, or do wrong, after it."""
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, "is a symbolic link, put a file in its place", str(target))
     if target.is_dir():
-        raise IsADirectoryError(21, "is a directory", str(target))
+        raise IsADirectoryError(errno.EISDIR, "is a folder", str(target))
     parent = target.parent
-    while not parent.exists():
+    while not parent.exists() and not parent.is_symlink():
         parent = parent.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise PermissionError(13, "Permission denied", str(parent))
+    if not parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(parent))
+    if not parent.resolve().is_relative_to(root.resolve()) or (
+        parent.stat().st_dev != root.stat().st_dev
+    ):
+        raise OSError(errno.EXDEV, "leads out of the project's file system", str(parent))
+    if not os.access(parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "Permission denied", str(parent))
 
 
 def _sync(path: Path) -> None:
@@ -165,31 +172,12 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _commit_and_exit(root: Path, moves: Mapping[str, str]) -> None:
+def _commit_and_exit(root: Path, staging: Path) -> None:
     """In the child: leave the command's process group, rename, and end without clean-up."""
     status = 1
     try:
         os.setsid()
-        _rename(root, moves)
+        journal.commit(staging, root)
         status = 0
     finally:
         os._exit(status)
-
-
-def _rename(root: Path, moves: Mapping[str, str]) -> None:
-    staging = root / STATE_FOLDER / _STAGED
-    for path, staged in moves.items():
-        if not staged:
-            (root / path).unlink(missing_ok=True)
-        elif (staging / staged).exists():
-            (staging / staged).rename(root / path)
-    shutil.rmtree(staging, ignore_errors=True)
-
-
-def _replay(root: Path) -> None:
-    """Finish the renames of a command that was stopped among them; drop half-staged files."""
-    staging = root / STATE_FOLDER / _STAGED
-    journal = staging / _JOURNAL
-    if journal.exists():
-        _rename(root, json.loads(journal.read_text()))
-    shutil.rmtree(staging, ignore_errors=True)

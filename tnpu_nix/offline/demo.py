@@ -48,6 +48,8 @@ date = "1970-01-01"
 _ZEROS = "0" * 40
 _NO_HASH = "sha256-" + "A" * 43 + "="
 
+_IDENTITY = ("-c", "user.name=tnpu-nix demo", "-c", "user.email=demo@example.invalid")
+
 Say = Callable[[str], None]
 
 
@@ -94,7 +96,7 @@ def run(folder: Path, say: Say, result: Say, watch: Watcher) -> None:
     say("triton_shared, spike and pk, but not those programs. Nix, git and the image are real.")
     nix = _choose_store(places, say)
     upstreams = make_repositories(places.upstreams)
-    _start_project(places, upstreams)
+    _start_project(places, upstreams, say)
     for name in PIN_NAMES:
         # The pin that moves later starts at the older of its two revisions.
         _bump(
@@ -105,11 +107,12 @@ def run(folder: Path, say: Say, result: Say, watch: Watcher) -> None:
     image = archive.read(nix.on_disk(first.path))
     result(f"image: {nix.on_disk(first.path)} ({len(image.layers)} layers)")
     _doctor(places, image, result)
+    _git(places, *_IDENTITY, "commit", "--quiet", "--allow-empty", "--message", "The first image")
 
     _bump(places, _BUMPED, "main", nix, say)
     second = _build(places, nix, result, watch)
     _compare(image, archive.read(nix.on_disk(second.path)), result)
-    result(f"the project is in {places.project}; `git diff` there shows what the bump changed")
+    result(f"the project is in {places.project}; `git diff HEAD` there shows what the bump changed")
 
 
 def _choose_store(places: Places, say: Say) -> Nix:
@@ -130,13 +133,13 @@ def _host_python() -> str:
     return done.stdout.strip()
 
 
-def _start_project(places: Places, upstreams: dict[str, Repository]) -> None:
+def _start_project(places: Places, upstreams: dict[str, Repository], say: Say) -> None:
     """Write the pins.toml to start from, in a git repository: Nix looks at what git tracks."""
     places.project.mkdir(parents=True, exist_ok=True)
     blanks = {"zeros": _ZEROS, "no_hash": _NO_HASH}
     text = _HEAD.format(python=_host_python(), **blanks)
     text += "".join(_PIN.format(name=name, url=upstreams[name].url, **blanks) for name in PIN_NAMES)
-    with transaction.locked(places.project):
+    with transaction.locked(places.project, say):
         transaction.write(places.project, {pinsfile.FILE_NAME: text.encode()})
     if not (places.project / ".git").exists():
         _git(places, "init", "--quiet")

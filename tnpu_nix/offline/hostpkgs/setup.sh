@@ -294,6 +294,9 @@ runPhase() {
         distPhase) [[ -n ${doDist-} ]] || return 0 ;;
     esac
     echo "Running phase: $phase"
+    # Nix shows the phase where it is told of it: descriptor $NIX_LOG_FD is its own.
+    [[ -z ${NIX_LOG_FD-} ]] ||
+        echo "@nix { \"action\": \"setPhase\", \"phase\": \"$phase\" }" >&"$NIX_LOG_FD"
     eval "${!phase:-$phase}"
     [[ $phase != unpackPhase ]] || cd -- "${sourceRoot:-.}"
 }
