@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 import jinja2
 
 from tnpu_nix import __version__
-from tnpu_nix.pins import Pin, Toolchain
+from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import checkout_name
 
 _TEMPLATES = jinja2.PackageLoader("tnpu_nix", "templates")
@@ -64,11 +64,6 @@ def _image_links(links: Mapping[str, str]) -> str:
     return f"{{\n{lines}  }}"
 
 
-def _version(pin: Pin) -> str:
-    """Return a version as nixpkgs writes that of an untagged revision."""
-    return f"0-unstable-{pin.date[:10]}"
-
-
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=_TEMPLATES,
@@ -89,7 +84,6 @@ def _environment() -> jinja2.Environment:
         "nixbool": lambda value: "true" if value else "false",
         "cmakebool": lambda value: "ON" if value else "OFF",
         "checkout_name": lambda pin: checkout_name(pin.url, pin.rev),
-        "version": _version,
     }
     return environment
 
