@@ -197,6 +197,19 @@ def test_known_causes_of_nixs_failures_come_with_what_to_do(stderr: str, words: 
     assert words in failure("building x", stderr).what
 
 
+def test_a_message_of_several_lines_is_told_in_one() -> None:
+    # Recorded from Nix 2.8.0.
+    stderr = (
+        "error: getting the HEAD of the Git tree '/x' failed with exit code 128:\n"
+        "       fatal: cannot change to '/x': No such file or directory\n\n"
+        "(use '--show-trace' to show detailed location information)\n"
+    )
+    assert failure("evaluating y", stderr).what == (
+        "evaluating y failed: getting the HEAD of the Git tree '/x' failed with exit code 128:"
+        " fatal: cannot change to '/x': No such file or directory"
+    )
+
+
 def test_names_and_durations_are_for_people() -> None:
     path = "/nix/store/0123456789abcdfghijklmnpqrsvwxyz-llvm-0-unstable-2026-01-29.drv"
     assert derivation_name(path) == "llvm-0-unstable-2026-01-29"

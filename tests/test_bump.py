@@ -187,6 +187,49 @@ def test_a_revision_that_does_not_exist(pinned: Project, what: str) -> None:
     assert pinned.files() == before
 
 
+@pytest.mark.parametrize("kind", ["tree", "blob"])
+def test_a_tag_of_what_is_no_commit(pinned: Project, repository: GitRepository, kind: str) -> None:
+    thing = {"tree": "HEAD^{tree}", "blob": "HEAD:file"}[kind]
+    repository.git("tag", "odd", thing)
+    for what in ("odd", repository.git("rev-parse", thing)):
+        pinned.run("bump", "spike", what).failed_with("is a tree or a file, not a commit")
+
+
+def test_refs_of_a_forge_are_offered_and_taken_by_their_full_names(
+    pinned: Project, repository: GitRepository
+) -> None:
+    rev = repository.git("rev-parse", "HEAD")
+    repository.git("update-ref", "refs/pull/1/head", rev)
+    pinned.run("bump", "spike", "pull/1/head").failed_with("it has refs/pull/1/head")
+    assert pinned.run("bump", "spike", "refs/pull/1/head").status == 0
+
+
+def test_a_submodule_that_cannot_be_had_is_named(
+    pinned: Project, repository: GitRepository, tmp_path: Path, edit: Edit
+) -> None:
+    inner = GitRepository(tmp_path / "inner")
+    inner.commit("inner")
+    repository.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.url)
+    repository.commit("with a submodule")
+    shutil.rmtree(inner.path)
+    edit('track = "TorchSim"', 'track = "TorchSim"\nsubmodules = true')
+    assert pinned.run("generate").status == 0
+    pinned.run("bump", "spike", "main").failed_with(f"the submodule {inner.url} of")
+
+
+def test_an_empty_repository_is_said_to_be(pinned: Project, tmp_path: Path, edit: Edit) -> None:
+    empty = GitRepository(tmp_path / "empty.git")
+    edit((tmp_path / "upstream" / "thing.git").as_uri(), empty.url)
+    assert pinned.run("generate").status == 0
+    pinned.run("bump", "spike", "main").failed_with("no branch or tag 'main'", "is empty")
+
+
+def test_odd_variables_of_the_user_do_no_harm(pinned: Project) -> None:
+    odd = {"HOME": "", "TMPDIR": "/nowhere", "GIT_SSH": "/bin/false", "GIT_WORK_TREE": "/"}
+    done = pinned.run("bump", "spike", "main", env=odd)
+    assert done.status == 0, done.err
+
+
 def test_a_pin_that_does_not_exist(pinned: Project) -> None:
     pinned.run("bump", "gcc", "main").failed_with("no pin 'gcc'", "triton_shared")
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
@@ -50,12 +50,15 @@ def isolated(url: str) -> Iterator[dict[str, str]]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
         "SSH_ASKPASS": "true",
-        "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes"),
         # Less than a kilobyte a second for a minute is a server that has stalled.
         "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
         "GIT_HTTP_LOW_SPEED_TIME": "60",
         "LC_ALL": "C.UTF-8",
+        # Python falls back to another folder where TMPDIR names none; mktemp does not.
+        "TMPDIR": gettempdir(),
     }
+    if "GIT_SSH" not in clean:
+        clean.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
     if is_local(url):
         # Submodules of a repository on this machine may lie on this machine too.
         clean |= {
@@ -88,7 +91,7 @@ def temporary_folder() -> Iterator[Path]:
 
 def is_local(url: str) -> bool:
     """Tell whether a URL names a repository on this machine's own disk."""
-    return url.startswith(("file://", "/", "./", "../"))
+    return url.startswith(("file://", "/"))
 
 
 @dataclass(frozen=True)
@@ -122,16 +125,23 @@ def resolve(url: str, name: str) -> Resolved:
     if not found:
         raise TnpuError(f"{url} has no branch or tag {name!r}", _suggest(name, refs))
     # ls-remote lists what an annotated tag points to under the tag's name and "^{}".
-    return Resolved(refs.get(f"{found[0]}^{{}}", refs[found[0]]), found[0])
+    rev = refs.get(f"{found[0]}^{{}}", refs[found[0]])
+    # A branch is a commit; a tag, or a ref of some forge, may be anything.
+    is_branch = found[0].startswith("refs/heads/")
+    return Resolved(rev if is_branch else _commit_of(url, rev), found[0])
 
 
 def _suggest(name: str, refs: dict[str, str]) -> str:
     if re.fullmatch(r"[0-9a-f]{4,39}", name):
         return "give the revision in full: all 40 hexadecimal digits"
-    short = [ref.split("/", 2)[-1] for ref in refs if not ref.endswith("^{}") and "/" in ref]
-    near = [one for one in short if name.lower() in one.lower() or one.lower() in name.lower()]
-    shown = ", ".join(dict.fromkeys((near or short)[:6]))
-    return f"it has {shown}" if shown else "the repository is empty"
+    shown = [
+        re.sub(r"^refs/(?:heads|tags)/", "", ref)
+        for ref in refs
+        if ref != "HEAD" and not ref.endswith("^{}")
+    ]
+    near = [one for one in shown if name.lower() in one.lower() or one.lower() in name.lower()]
+    text = ", ".join(dict.fromkeys((near or shown)[:6]))
+    return f"it has {text}" if text else "the repository is empty"
 
 
 def list_refs(url: str) -> dict[str, str]:
@@ -167,7 +177,9 @@ def _commit_of(url: str, rev: str) -> str:
             raise failure(url, done.stderr, rev)
         peeled = process.run([*where, "rev-parse", "--verify", f"{rev}^{{commit}}"], env=env)
     if peeled.status != 0:
-        raise TnpuError(f"{rev} is no commit of {url}", "give the revision of a commit")
+        raise TnpuError(
+            f"{rev} of {url} is a tree or a file, not a commit", "name a commit, branch or tag"
+        )
     return peeled.stdout.strip()
 
 
@@ -189,7 +201,7 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         r"|[Ff]ailed to connect|Connection refused|Network is unreachable|No route to host"
         r"|Connection timed out|Couldn't connect",
         "{url} cannot be reached",
-        "check the host's name, the network and the proxy",
+        "check the host's name, the network and https_proxy (git's own settings are not read)",
     ),
     (
         r"No space left on device",
@@ -212,13 +224,16 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 
 def failure(url: str, stderr: str, rev: str = "") -> TnpuError:
     """Turn what git said into one error with what to do about it."""
-    shown = process.mask(url)
+    submodule = re.search(r"clone of '([^']+)' into submodule path", stderr)
+    shown = process.mask(f"the submodule {submodule.group(1)} of {url}" if submodule else url)
     for pattern, cause, hint in _CAUSES:
         if re.search(pattern, stderr):
             return TnpuError(cause.format(url=shown, rev=rev or "of that name"), hint, said=stderr)
     said = [line for line in stderr.splitlines() if line.strip()]
-    last = re.sub(r"^(?:fatal|error): ", "", said[-1]) if said else "no reason given"
-    what = f"git failed on {shown}: {last}"
+    # The first fatal line is the cause; what follows it is git's advice.
+    telling = [line for line in said if line.startswith("fatal: ")] or said[-1:]
+    reason = telling[0].removeprefix("fatal: ") if telling else "no reason given"
+    what = f"git failed on {shown}: {reason}"
     return TnpuError(what, "check the URL and the server", said=stderr)
 
 

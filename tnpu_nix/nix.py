@@ -161,8 +161,10 @@ def failure(what: str, stderr: str, details: tuple[str, ...] = ()) -> TnpuError:
 
 def _errors(stderr: str) -> list[str]:
     """Return the messages that nix marks as errors, one line each, the outermost first."""
-    found = re.findall(r"^\s*error: *(.+?)\s*$", stderr, re.M)
-    return found or [line.strip() for line in stderr.splitlines() if line.strip()][-1:]
+    # A message goes on in lines that are indented as far as its own text.
+    found = re.findall(r"^ *error: *(.+(?:\n {7,}\S.*)*)", stderr, re.M)
+    messages = [" ".join(one.split())[:400] for one in found]
+    return messages or [line.strip() for line in stderr.splitlines() if line.strip()][-1:]
 
 
 def own_store_works(nix: Nix) -> bool:

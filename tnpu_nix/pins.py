@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import posixpath
 import re
 from datetime import datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tnpu_nix.repository import carries_password
+from tnpu_nix.repository import carries_password, url_fault
 
 PIN_NAMES = ("llvm", "triton", "triton_shared", "spike", "pk")
 # What `[image] links` may lead to: the components that have a place in the image.
@@ -20,7 +21,11 @@ REQUIRED_TARGETS = ("X86", "NVPTX", "AMDGPU", "RISCV")
 
 _REVISION = re.compile(r"[0-9a-f]{40}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_FLAKE_WORD = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
+_FLAKE_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_PYTHON_VERSION = re.compile(r"3\.[0-9]{1,2}")
+# What image.nix fills, and what a container runtime mounts or writes.
+_IMAGE_FOLDERS = ("bin", "dev", "etc", "nix", "proc", "root", "sys", "tmp")
+_ENV_PROGRAM = ["usr", "bin", "env"]
 _IMAGE_NAME = re.compile(r"[a-z0-9]+(?:(?:\.|_{1,2}|-+|/)[a-z0-9]+)*")
 
 
@@ -64,10 +69,14 @@ def _sri(value: str) -> str:
 
 
 def _url(value: str) -> str:
+    if fault := url_fault(value):
+        raise ValueError(fault)
+    return value
+
+
+def _no_password(value: str) -> str:
     if carries_password(value):
         raise ValueError("holds a user name or password; keep credentials in a netrc file")
-    if value.startswith("-") or re.search(r"\s", value):
-        raise ValueError("is not a git URL")
     return value
 
 
@@ -79,14 +88,32 @@ def _image_name(value: str) -> str:
     return value
 
 
+def _flake_word(value: str) -> str:
+    if not _FLAKE_WORD.fullmatch(value):
+        raise ValueError(f"{value!r} is no name of letters, digits and . _ -")
+    return value
+
+
+def _python_version(value: str) -> str:
+    if not _PYTHON_VERSION.fullmatch(value):
+        raise ValueError(f"must look like 3.11, not {value!r}")
+    return value
+
+
 def _link(value: str) -> str:
-    parts = value.split("/")
-    if not value.startswith("/") or ".." in parts or len(value.strip("/")) == 0:
-        raise ValueError(f"{value!r} is not an absolute path in the image")
+    # normpath leaves two slashes at the start, which POSIX gives a meaning of their own.
+    if posixpath.normpath(value) != value or not re.match(r"/[^/]", value):
+        raise ValueError(
+            f"{value!r} is not an absolute path in the image, without . and .. and needless slashes"
+        )
     if "\n" in value:
         raise ValueError("holds a line break")
-    if value.strip("/").split("/")[0] in {"nix", "proc", "sys", "dev"}:
+    parts = value.split("/")[1:]
+    # A link at or above usr/bin/env would take its place, one below would lie in a program.
+    if parts[0] in _IMAGE_FOLDERS or parts[:3] == _ENV_PROGRAM[: len(parts)]:
         raise ValueError(f"{value!r} lies where the image's own folders are")
+    if any(part.startswith(".wh.") or len(part.encode()) > 255 for part in parts):
+        raise ValueError(f"{value!r} has a name that no layer of an image can hold")
     return value
 
 
@@ -118,6 +145,8 @@ Revision = Annotated[str, AfterValidator(_revision)]
 Sri = Annotated[str, AfterValidator(_sri)]
 Url = Annotated[Text, AfterValidator(_url)]
 Component = Annotated[str, AfterValidator(_linkable)]
+PublicUrl = Annotated[Text, AfterValidator(_no_password)]
+Word = Annotated[str, AfterValidator(_flake_word)]
 ImagePath = Annotated[Text, AfterValidator(_link)]
 
 
@@ -146,19 +175,19 @@ class Pin(_Table):
 class Nixpkgs(_Table):
     """The package set that everything is built from, locked in flake.lock."""
 
-    owner: Annotated[str, Field(pattern=_FLAKE_WORD)] = "NixOS"
-    repo: Annotated[str, Field(pattern=_FLAKE_WORD)] = "nixpkgs"
-    ref: Annotated[str, Field(pattern=_FLAKE_WORD)] = "nixos-unstable"
+    owner: Word = "NixOS"
+    repo: Word = "nixpkgs"
+    ref: Word = "nixos-unstable"
     rev: Revision
     hash: Sri  # of the NAR of the unpacked tree: narHash in flake.lock
-    last_modified: int = Field(gt=0)  # seconds since 1970
+    last_modified: int = Field(gt=0, lt=2**63)  # seconds since 1970, as Nix counts them
 
 
 class Image(_Table):
     """The OCI image: its name, where it is pushed to, and links to components in it."""
 
     name: Annotated[str, AfterValidator(_image_name)] = "tnpu-toolchain"
-    registry: Text | None = None
+    registry: PublicUrl | None = None
     links: dict[ImagePath, Component] = Field(default_factory=dict)
     max_layers: int = Field(default=64, ge=16, le=120)
 
@@ -189,7 +218,7 @@ class Pk(_Table):
 class Python(_Table):
     """The interpreter that triton is built for, and what stands beside triton."""
 
-    version: Annotated[str, Field(pattern=r"^3\.[0-9]{1,2}$")] = "3.11"
+    version: Annotated[str, AfterValidator(_python_version)] = "3.11"
     packages: list[Text] = []  # names in nixpkgs' Python set
 
     @property
@@ -201,7 +230,7 @@ class Python(_Table):
 class Cache(_Table):
     """Where built outputs can be had."""
 
-    substituters: list[Text] = []
+    substituters: list[PublicUrl] = []
     public_keys: list[Text] = []
     advertise: bool = False  # whether the flake's nixConfig carries them
 

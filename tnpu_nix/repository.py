@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from urllib.parse import unquote, urlsplit
 
-_SCP_LIKE = re.compile(r"^(?:[^@/\s]+@)?(?P<host>[^:/\s]+):(?!//)(?P<path>.*)$")
-_DEFAULT_PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418}
+_USER = re.compile(r"(?P<scheme>[^:/?#]+)://(?P<user>[^/?#]*)@")
+_SCP_LIKE = re.compile(r"(?:[^@/\[\s]+@)?(?P<host>\[[^\]\s]+\]|[^:/\s]+):(?!//|:)(?P<path>.+)")
+_SSH = ("ssh", "git+ssh", "ssh+git")
+_DEFAULT_PORTS = {"http": 80, "https": 443, "git": 9418, "ftp": 21, "ftps": 990}
 _NOT_IN_STORE_NAMES = re.compile(r"[^a-zA-Z0-9+._?=-]")
 
 
@@ -14,37 +17,82 @@ def same_repository_key(url: str) -> str:
     """Return one spelling for all URLs of a repository: ``host/owner/name`` in lower case.
 
     Scheme, user, default port, ``.git``, slashes at the end, percent-encoding and case do not
-    tell repositories apart; ``git@host:owner/name`` is the scp-like form of ssh.
+    tell repositories apart, nor does ssh's port: a server has one of its own for ssh.
+    ``git@host:owner/name`` is the scp-like form of ssh. On this machine case does matter:
+    ``file:/folder/name``.
     """
-    text = url.strip()
-    if "://" in text:
+    host, path = _host_and_path(url.strip())
+    if host:
+        path = f"/{path}".lower()
+    path = posixpath.normpath(re.sub(r"/+", "/", path)).removesuffix(".git").rstrip("/")
+    return f"{host.removeprefix('www.')}{path}" if host else f"file:{path}"
+
+
+def _host_and_path(text: str) -> tuple[str, str]:
+    """Return the host, with a port that matters, and the path; no host is this machine."""
+    if "://" not in text:
+        match = _SCP_LIKE.match(text)
+        if match is None:
+            return "", text
+        # In brackets stand an IPv6 address, or a host with ssh's port.
+        host = match["host"].strip("[]").rpartition("@")[2]
+        host = host.split(":")[0] if host.count(":") == 1 else host
+        return host.lower().rstrip("."), match["path"]
+    try:
         parts = urlsplit(text)
-        try:
-            port = parts.port
-        except ValueError:
-            port = None
-        host = parts.hostname or ""
-        if port is not None and port != _DEFAULT_PORTS.get(parts.scheme.lower().split("+")[-1]):
-            host = f"{host}:{port}"
-        path = parts.path
-    elif match := _SCP_LIKE.match(text):
-        host, path = match["host"], match["path"]
-    else:
-        host, path = "", text
-    path = re.sub(r"/+", "/", unquote(path)).strip("/").lower()
-    if host.lower().startswith("www."):
-        host = host[4:]
-    return f"{host.lower()}/{path.removesuffix('.git').rstrip('/')}"
+        port = parts.port
+    except ValueError:
+        return "", text
+    if parts.scheme == "file":
+        return "", unquote(parts.path)
+    host = (parts.hostname or "").rstrip(".")
+    if port not in (None, _DEFAULT_PORTS.get(parts.scheme)) and parts.scheme not in _SSH:
+        host = f"{host}:{port}"
+    return host, unquote(parts.path)
 
 
 def carries_password(url: str) -> bool:
-    """Tell whether a URL has ``user:password@`` or a token in the user's place."""
-    if "://" not in url:
+    """Tell whether a URL has ``user:password@``, or a token in the user's place.
+
+    Only ssh has a use for a bare user name; anywhere else it may be a token.
+    """
+    text = url.strip()
+    if match := _USER.match(text):
+        return match["scheme"].lower() not in _SSH or ":" in match["user"]
+    user, at, _ = text.split("/")[0].rpartition("@")
+    return bool(at) and ":" in user
+
+
+def url_fault(url: str) -> str | None:
+    """Return why a URL cannot be a pin's, or None.
+
+    The words do not repeat the URL, which may hold a secret.
+    """
+    if carries_password(url):
+        return "holds a user name or password; keep credentials in a netrc file"
+    if not _is_path(url) and re.search(r"[?#]", url):
+        return "holds ? or #, behind which a token may stand; give the plain URL"
+    if not _is_git_url(url):
+        return "is not a git URL: https://host/path, ssh://, git@host:path, file:// or a path"
+    return None
+
+
+def _is_path(url: str) -> bool:
+    return url.startswith(("/", "./", "../"))
+
+
+def _is_git_url(url: str) -> bool:
+    if re.search(r"\s", url) or url.startswith("-"):
         return False
-    parts = urlsplit(url.strip())
-    if parts.password:
-        return True
-    return parts.scheme.lower().startswith("http") and bool(parts.username)
+    if "://" not in url:
+        return _is_path(url) or _SCP_LIKE.match(url) is not None
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    known = parts.scheme in _DEFAULT_PORTS or parts.scheme in _SSH
+    return bool(parts.path.strip("/")) and (parts.scheme == "file" or (known and bool(host)))
 
 
 def checkout_name(url: str, rev: str) -> str:
