@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import Demo, GitRepository, Project, environment, run_with_mounts
 from tnpu_nix import pinsfile
 from tnpu_nix.build import derivation_name
+from tnpu_nix.history import load
 from tnpu_nix.nix import failure
 from tnpu_nix.progress import duration
 
@@ -56,18 +57,40 @@ def test_what_is_built_is_shown_in_plain_lines_off_a_terminal(
 
 def test_a_terminal_gets_a_live_display(bench: Project, tmp_path: Path) -> None:
     broken(bench, tmp_path, "for i in 1 2 3 4; do echo step $i; sleep 0.5; done; exit 1")
-    command = f"{sys.executable} -m tnpu_nix build spike --offline-profile"
-    done = subprocess.run(
-        ["script", "--quiet", "--return", "--command", command, "/dev/null"],
-        cwd=bench.root,
-        env=environment(**bench.env, TERM="xterm", COLUMNS="120"),
-        capture_output=True,
-        text=True,
-    )
+    done = on_terminal(bench, "build spike --offline-profile")
     assert done.returncode == 1
     assert "\x1b[" in done.stdout
     assert "building spike-unwrapped-0-unstable-2026-01-02  configurePhase" in done.stdout
     assert "step 2" in done.stdout
+
+
+def test_a_terminal_says_how_long_a_component_took_the_last_time(
+    bench: Project, tmp_path: Path
+) -> None:
+    broken(bench, tmp_path, "sleep 1; exit 1")
+    history = bench.root / ".tnpu-nix" / "history.json"
+    for text, expected in (('{"spike-unwrapped": 754.2}', True), ("damaged", False)):
+        history.write_text(text)
+        done = on_terminal(bench, "build spike --offline-profile")
+        assert (" of about 12 min 34 s" in done.stdout) is expected
+
+
+def test_what_a_build_took_is_kept_by_component(bench: Project, tmp_path: Path) -> None:
+    env = {"TNPU_NIX_STORE": str(tmp_path / "store")}
+    assert bench.run("build", "pk", "--offline-profile", env=env).status == 0
+    assert load(bench.root)["riscv-pk-riscv64-unknown-elf"] > 0
+
+
+def on_terminal(project: Project, arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command on a terminal of its own, and return what it showed there."""
+    command = f"{sys.executable} -m tnpu_nix {arguments}"
+    return subprocess.run(
+        ["script", "--quiet", "--return", "--command", command, "/dev/null"],
+        cwd=project.root,
+        env=environment(**project.env, TERM="xterm", COLUMNS="150"),
+        capture_output=True,
+        text=True,
+    )
 
 
 def broken(project: Project, tmp_path: Path, configure: str) -> GitRepository:

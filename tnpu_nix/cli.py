@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tnpu_nix import __version__, git, pinsfile, project, transaction
+from tnpu_nix import __version__, git, history, pinsfile, project, transaction
 from tnpu_nix import build as builds
 from tnpu_nix import bump as bumps
 from tnpu_nix.errors import TnpuError
@@ -161,8 +161,9 @@ def build(context: click.Context, target: str, store: Path | None, offline_profi
     builds.check_generated(root, toolchain)
     if nix.offline_profile:
         builds.fetch_sources(root, toolchain, target, nix, _say)
-    with watching(_error_console) as watch:
+    with watching(_error_console, history.load(root)) as watch:
         built = builds.build(root, target, nix, watch)
+    history.record(root, built.activities)
     click.echo(nix.on_disk(built.path))
 
 
@@ -175,5 +176,5 @@ def demo(folder: Path) -> None:
     # Here and not above: no other command needs the miniatures.
     from tnpu_nix.offline import demo as demos
 
-    with watching(_error_console) as watch:
+    with watching(_error_console, history.load(folder / "project")) as watch:
         demos.run(folder, _say, click.echo, watch)

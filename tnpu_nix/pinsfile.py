@@ -165,7 +165,7 @@ def _nested_links(data: Mapping[str, Any]) -> Iterator[_Fault]:
     """Yield a fault for each link below another: it would lie in the other's component."""
     links = _table(_table(data, "image"), "links")
     for link in links:
-        above = [str(one) for one in PurePosixPath(link).parents if str(one) in links]
+        above = [str(one) for one in PurePosixPath(link).parents[:-1] if str(one) in links]
         if above:
             yield _Fault(("image", "links", link), f"lies below another link, {_shown(above[0])}")
 

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tnpu_nix.build import Activity, Watcher
+from tnpu_nix.history import component
 
 
 def duration(seconds: float) -> str:
@@ -30,12 +31,16 @@ def ended_line(activity: Activity) -> str:
 
 
 @contextlib.contextmanager
-def watching(console: Console) -> Iterator[Watcher]:
-    """Yield a watcher for `build.build` that shows on *console* (standard error) what goes on."""
+def watching(console: Console, usual: Mapping[str, float]) -> Iterator[Watcher]:
+    """Yield a watcher for `build.build` that shows on *console* (standard error) what goes on.
+
+    Args:
+        usual: component → seconds that it took the last time, from `history.load`.
+    """
     if not console.is_terminal:
         yield _plain(lambda line: console.print(line, markup=False, highlight=False))
         return
-    table = _Table()
+    table = _Table(usual)
     with Live(table, console=console, refresh_per_second=8, transient=True) as live:
 
         def watch(running: Mapping[int, Activity], ended: Activity | None) -> None:
@@ -63,8 +68,9 @@ def _plain(show: Callable[[str], None]) -> Watcher:
 class _Table:
     """What runs now; rich asks for it anew at every refresh, so that the times move."""
 
-    def __init__(self) -> None:
+    def __init__(self, usual: Mapping[str, float]) -> None:
         self.running: dict[int, Activity] = {}
+        self._usual = usual
 
     def __rich__(self) -> Group:
         if not self.running:
@@ -73,5 +79,7 @@ class _Table:
 
     def _row(self, activity: Activity) -> str:
         elapsed = duration(time.monotonic() - activity.started)
+        if (known := self._usual.get(component(activity.name))) is not None:
+            elapsed += f" of about {duration(known)}"
         last = activity.log[-1].strip()[:60] if activity.log else ""
         return f"{activity.verb} {activity.name}  {activity.phase}  {elapsed}  {last}"

@@ -70,22 +70,20 @@ def url_fault(url: str) -> str | None:
     """
     if carries_password(url):
         return "holds a user name or password; keep credentials in a netrc file"
-    if not _is_path(url) and re.search(r"[?#]", url):
+    if not url.startswith("/") and re.search(r"[?#]", url):
         return "holds ? or #, behind which a token may stand; give the plain URL"
+    if re.search(r"\s", url):
+        return "holds a blank; write %20 in its place, and file:// before a path"
     if not _is_git_url(url):
-        return "is not a git URL: https://host/path, ssh://, git@host:path, file:// or a path"
+        return "is not a git URL: https://host/path, ssh://, git@host:path, file:// or /path"
     return None
 
 
-def _is_path(url: str) -> bool:
-    return url.startswith(("/", "./", "../"))
-
-
 def _is_git_url(url: str) -> bool:
-    if re.search(r"\s", url) or url.startswith("-"):
-        return False
+    # A relative path would mean something else in each folder that git is run in.
     if "://" not in url:
-        return _is_path(url) or _SCP_LIKE.match(url) is not None
+        is_path = url.startswith("/") and url.strip("/") != ""
+        return is_path or (not url.startswith("-") and _SCP_LIKE.match(url) is not None)
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

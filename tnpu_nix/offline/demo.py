@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tnpu_nix import archive, build, pinsfile, process, transaction
+from tnpu_nix import archive, build, history, pinsfile, process, render, transaction
 from tnpu_nix.build import Built, Watcher
 from tnpu_nix.bump import bump
 from tnpu_nix.errors import TnpuError
@@ -136,6 +136,10 @@ def _host_python() -> str:
 def _start_project(places: Places, upstreams: dict[str, Repository], say: Say) -> None:
     """Write the pins.toml to start from, in a git repository: Nix looks at what git tracks."""
     places.project.mkdir(parents=True, exist_ok=True)
+    # What an earlier demo generated, perhaps with an earlier generator, is this one's to replace.
+    shutil.rmtree(places.project / "nix", ignore_errors=True)
+    for name in (render.FLAKE, render.LOCK):
+        (places.project / name).unlink(missing_ok=True)
     blanks = {"zeros": _ZEROS, "no_hash": _NO_HASH}
     text = _HEAD.format(python=_host_python(), **blanks)
     text += "".join(_PIN.format(name=name, url=upstreams[name].url, **blanks) for name in PIN_NAMES)
@@ -165,6 +169,7 @@ def _build(places: Places, nix: Nix, result: Say, watch: Watcher) -> Built:
     build.fetch_sources(places.project, toolchain, "tnpu-image", nix, result)
     started = time.monotonic()
     built = build.build(places.project, "tnpu-image", nix, watch)
+    history.record(places.project, built.activities)
     names = [one.name for one in built.activities]
     took = duration(time.monotonic() - started)
     result(f"built {len(names)} derivations in {took}" + (f": {', '.join(names)}" if names else ""))
