@@ -113,11 +113,11 @@ def run_with_mounts(
 class GitRepository:
     """A real repository, made commit by commit."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *options: str) -> None:
         self.path = path
         self.url = path.as_uri()
         path.mkdir(parents=True)
-        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("init", "--quiet", "--initial-branch=main", *options)
 
     def git(self, *arguments: str, **more: str) -> str:
         """Run git in it, apart from the user's configuration, with a fixed identity and date."""

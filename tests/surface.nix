@@ -49,6 +49,7 @@ let
       function (builtins.intersectAttrs (builtins.functionArgs function) scope // overrides);
     inherit (builtins) functionArgs;
     isDerivation = value: value.type or null == "derivation";
+    hasPrefix = prefix: text: builtins.substring 0 (builtins.stringLength prefix) text == prefix;
     optional = condition: value: if condition then [ value ] else [ ];
     optionalAttrs = condition: value: if condition then value else { };
     inherit (builtins) concatStringsSep foldl';

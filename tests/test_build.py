@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,9 @@ import pytest
 
 from tests.conftest import Demo, GitRepository, Project, environment, run_with_mounts
 from tnpu_nix import pinsfile
-from tnpu_nix.build import derivation_name
+from tnpu_nix.build import derivation_name, hostpkgs
 from tnpu_nix.history import load
-from tnpu_nix.nix import failure
+from tnpu_nix.nix import Nix, failure
 from tnpu_nix.progress import duration
 
 
@@ -37,11 +38,27 @@ def test_standard_output_is_the_path_and_nothing_else(bench: Project) -> None:
     assert "a test bench and not the real thing" in done.err
 
 
-def test_it_works_in_a_git_repository_and_says_what_is_not_tracked(bench: Project) -> None:
-    subprocess.run(["git", "init", "--quiet", str(bench.root)], check=True, env=environment())
-    bench.run("build", "pk", "--offline-profile").failed_with("git does not track", "git add ")
-    subprocess.run(["git", "-C", str(bench.root), "add", "--all"], check=True, env=environment())
-    assert bench.run("build", "pk", "--offline-profile").status == 0
+@pytest.mark.parametrize("where", ["a git repository", "a b", "a#b?c%20d", "ü한"])
+def test_it_works_wherever_the_project_lies(demo: Demo, tmp_path: Path, where: str) -> None:
+    project = demo.project(tmp_path / where / "project")
+    if where == "a git repository":  # with nothing tracked in it yet
+        subprocess.run(["git", "init", "--quiet", str(project.root)], check=True)
+    done = project.run("build", "pk", "--offline-profile")
+    assert done.status == 0, done.err
+
+
+def test_nix_build_itself_gives_the_same_path(bench: Project) -> None:
+    """What `tnpu-nix build` gives is what people get from `nix build .#pk`."""
+    mine = bench.run("build", "pk", "--offline-profile").out.strip()
+    git = ["git", "-C", str(bench.root)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "--all"], check=True)
+    nix = Nix(store=Path(bench.env["TNPU_NIX_STORE"]), offline_profile=True)
+    argv = ["nix", "build", ".#pk", "--no-link", "--json"]
+    argv += ["--override-input", "nixpkgs", f"path:{hostpkgs()}"]
+    done = subprocess.run(argv, cwd=bench.root, env=nix.environment(), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert str(nix.on_disk(json.loads(done.stdout)[0]["outputs"]["out"])) == mine
 
 
 def test_what_is_built_is_shown_in_plain_lines_off_a_terminal(

@@ -230,6 +230,16 @@ def test_odd_variables_of_the_user_do_no_harm(pinned: Project) -> None:
     assert done.status == 0, done.err
 
 
+def test_a_repository_of_sha256_objects_is_refused_in_words(
+    pinned: Project, tmp_path: Path, edit: Edit
+) -> None:
+    other = GitRepository(tmp_path / "other.git", "--object-format=sha256")
+    other.commit("first")
+    edit((tmp_path / "upstream" / "thing.git").as_uri(), other.url)
+    assert pinned.run("generate").status == 0
+    pinned.run("bump", "spike", "main").failed_with("revisions of 64 digits")
+
+
 def test_a_pin_that_does_not_exist(pinned: Project) -> None:
     pinned.run("bump", "gcc", "main").failed_with("no pin 'gcc'", "triton_shared")
 
@@ -311,7 +321,10 @@ def test_without_nix_or_git_the_error_names_what_is_missing(
         assert found
         (tools / name).symlink_to(found)
     before = pinned.files()
-    pinned.run("bump", "spike", "main", env={"PATH": str(tools)}).failed_with("nix")
+    pinned.run("bump", "spike", "main", env={"PATH": str(tools)}).failed_with(
+        "nix is not installed"
+    )
+    (tools / "nix").symlink_to(shutil.which("nix") or "")
     (tools / "git").unlink()
     pinned.run("bump", "spike", "main", env={"PATH": str(tools)}).failed_with(
         "git is not installed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -126,6 +127,17 @@ def test_it_works_from_any_folder_below_and_by_name(project: Project, tmp_path: 
     assert run_command("--project", project.root, "generate", "--check", cwd=tmp_path).status == 0
     run_command("generate", cwd=tmp_path).failed_with("no pins.toml", "--project")
     run_command("--project", tmp_path, "generate", cwd=below).failed_with("holds no pins.toml")
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "link to nowhere"])
+def test_what_is_called_pins_toml_is_not_passed_over(project: Project, kind: str) -> None:
+    below = project.root / "below"
+    below.mkdir()
+    odd = below / "pins.toml"
+    {"folder": odd.mkdir, "fifo": lambda: os.mkfifo(odd), "link to nowhere": lambda: None}[kind]()
+    if kind == "link to nowhere":
+        odd.symlink_to("nowhere")
+    run_command("generate", cwd=below).failed_with(str(odd))
 
 
 def test_a_git_repository_is_told_what_to_add(tmp_path: Path, project: Project) -> None:
@@ -284,6 +296,37 @@ def test_a_journal_that_is_not_ours_is_dropped(project: Project, text: str) -> N
     assert victim.read_text() == "x"
     assert project.files() == before
     assert not staging.exists()
+
+
+def test_checking_and_forcing_at_once_is_a_wrong_command_line(project: Project) -> None:
+    assert project.run("generate", "--check", "--force").status == 2
+
+
+def test_git_that_hangs_costs_no_more_than_a_hint(tmp_path: Path, project: Project) -> None:
+    mine = GitRepository(tmp_path / "mine")
+    (mine.path / "pins.toml").write_bytes(project.pins.read_bytes())
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".gitconfig").write_text("[core]\nfsmonitor = sleep 60\n")
+    started = subprocess.run(
+        [sys.executable, "-m", "tnpu_nix", "generate"],
+        cwd=mine.path,
+        env=environment(HOME=str(tmp_path / "home")),
+        timeout=30,
+    )
+    assert started.returncode == 0
+
+
+def test_who_waits_for_the_lock_is_told_so(project: Project) -> None:
+    lock = project.root / ".tnpu-nix" / "lock"
+    with lock.open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write("4711")
+        held.flush()
+        argv = [sys.executable, "-m", "tnpu_nix", "generate"]
+        waiting = subprocess.Popen(argv, cwd=project.root, stderr=subprocess.PIPE, text=True)
+        assert waiting.stderr is not None
+        assert "waiting for another tnpu-nix (process 4711)" in waiting.stderr.readline()
+    assert waiting.wait() == 0
 
 
 def test_a_folder_that_is_gone_is_said_to_be(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_any_attribute_name_is_quoted_where_nix_demands_it(tmp_path: Path, name:
 
 def test_hostile_strings_in_pins_toml_reach_evaluated_nix_unharmed(tmp_path: Path) -> None:
     text = "".join(HOSTILE)
-    url = "https://host/" + "".join(one for one in text if not one.isspace())
+    url = "/srv/" + "".join(one for one in text if not one.isspace())
     folder = write(
         changed(
             {

@@ -30,6 +30,8 @@ TARGETS = (
 _BUILD, _SUBSTITUTE = 105, 108
 _LOG_LINE, _PHASE = 101, 104
 _LAST_LINES = 25
+# What the output tnpu-nix is built from, in the one repository that has it.
+_FRONT_END = ("pyproject.toml", "README.md")
 
 
 @dataclass
@@ -61,26 +63,22 @@ def hostpkgs() -> Path:
 
 
 @contextlib.contextmanager
-def _flake(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the folder to run nix in and the flake to name there.
+def _flake(root: Path) -> Iterator[Path]:
+    """Yield a copy of the project's own flake, and of nothing else that lies there.
 
-    In a git repository it is the project itself. Elsewhere Nix would copy the whole folder into
-    the store, so that it is given a copy of the flake's own files alone.
+    Nix copies a flake's whole folder into the store: all of it outside git, and in git only what
+    is tracked. A copy of the files that matter is the same flake in both cases, and its path has
+    no characters that a flake reference gives a meaning to.
     """
-    if git.work_tree(root) is not None:
-        missing = git.untracked(root, [render.FLAKE, render.LOCK, "nix"])
-        if missing:
-            raise TnpuError(
-                f"git does not track {', '.join(missing)}, and Nix sees tracked files only",
-                f"git add {' '.join(missing)}",
-            )
-        yield root, "."
-        return
     with git.temporary_folder() as folder:
-        for name in (render.FLAKE, render.LOCK):
-            shutil.copy(root / name, folder / name)
-        shutil.copytree(root / "nix", folder / "nix")
-        yield folder, f"path:{quote(str(folder))}"
+        for name in (render.FLAKE, render.LOCK, *_FRONT_END):
+            if (root / name).is_file():
+                shutil.copy(root / name, folder / name)
+        for name in ("nix", "tnpu_nix"):
+            if (root / name).is_dir():
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(root / name, folder / name, ignore=ignored)
+        yield folder
 
 
 def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
@@ -93,13 +91,11 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
     Raises:
         TnpuError: the build failed; the details are the last lines of the derivation's log.
     """
-    with _flake(root) as (folder, flake), git.temporary_folder() as scratch:
+    with _flake(root) as flake, git.temporary_folder() as scratch:
         argv = [*_nix_build(nix, flake, target), "--json", "--log-format", "internal-json"]
         answer = scratch / "answer.json"
         log = _Log(watch)
-        with process.stream_stderr(
-            argv, cwd=folder, env=nix.environment(), stdout_file=answer
-        ) as running:
+        with process.stream_stderr(argv, env=nix.environment(), stdout_file=answer) as running:
             assert running.stderr is not None
             for line in running.stderr:
                 log.read(line)
@@ -110,8 +106,8 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
     return Built(outputs.get("out") or next(iter(outputs.values())), log.finished)
 
 
-def _nix_build(nix: Nix, flake: str, target: str) -> list[str]:
-    argv = ["nix", "build", f"{flake}#{target}", "--no-link"]
+def _nix_build(nix: Nix, flake: Path, target: str) -> list[str]:
+    argv = ["nix", "build", f"path:{quote(str(flake))}#{target}", "--no-link"]
     if nix.offline_profile:
         argv += ["--override-input", "nixpkgs", f"path:{quote(str(hostpkgs()))}"]
     return argv
@@ -212,9 +208,9 @@ def fetch_sources(
     Raises:
         TnpuError: a source is not to be had, or its hash is not the one in pins.toml.
     """
-    with _flake(root) as (folder, flake):
+    with _flake(root) as flake:
         argv = [*_nix_build(nix, flake, target), "--dry-run"]
-        done = process.run(argv, cwd=folder, env=nix.environment(), timeout=None)
+        done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:
         raise failure(f"evaluating {target}", done.stderr)
     planned = {derivation_name(line.strip()) for line in done.stderr.splitlines()}

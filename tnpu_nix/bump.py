@@ -14,6 +14,7 @@ from typing import Any
 from tnpu_nix import git, pinsfile, project, transaction
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
+from tnpu_nix.nix import version as nix_version
 from tnpu_nix.pins import PIN_NAMES, Pin
 from tnpu_nix.prefetch import Prefetched, prefetch
 
@@ -60,6 +61,7 @@ def bump(root: Path, name: str, what: str, nix: Nix, say: Callable[[str], None])
     """
     if name not in PIN_NAMES:
         raise TnpuError(f"there is no pin {name!r}", f"pins are {', '.join(PIN_NAMES)}")
+    nix_version()  # the prefetch would fail without nix only after the whole download
     with transaction.locked(root, say):
         text = pinsfile.read_text(root / pinsfile.FILE_NAME)
         toolchain = pinsfile.parse(text)

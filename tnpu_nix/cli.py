@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -81,22 +80,15 @@ def _root(context: click.Context) -> Path:
     return project.find(here, context.obj)
 
 
-def _nix_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say how nix is run."""
-    command = click.option(
-        "--store",
-        type=click.Path(file_okay=False, path_type=Path),
-        envvar="TNPU_NIX_STORE",
-        help="Use a Nix store of its own in this folder instead of the machine's.",
-    )(command)
-    return click.option(
-        "--offline-profile",
-        is_flag=True,
-        help="Build from hostpkgs, made of this machine's own compilers: a test bench.",
-    )(command)
+_store = click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="TNPU_NIX_STORE",
+    help="Use a Nix store of its own in this folder instead of the machine's.",
+)
 
 
-def _nix(store: Path | None, offline_profile: bool) -> Nix:
+def _nix(store: Path | None, offline_profile: bool = False) -> Nix:
     if offline_profile:
         _say("offline profile: hostpkgs in nixpkgs' place, a test bench and not the real thing")
     return Nix(store=None if store is None else store.absolute(), offline_profile=offline_profile)
@@ -108,6 +100,8 @@ def _nix(store: Path | None, offline_profile: bool) -> Nix:
 @click.pass_context
 def generate(context: click.Context, check: bool, force: bool) -> None:
     """Write flake.nix, flake.lock and nix/ from pins.toml."""
+    if check and force:
+        raise click.UsageError("--check writes nothing, and so there is nothing to force")
     root = _root(context)
     if check:
         found = project.differences(root, pinsfile.load(root / pinsfile.FILE_NAME))
@@ -126,31 +120,31 @@ def generate(context: click.Context, check: bool, force: bool) -> None:
         click.echo(f"{'removed' if one.wanted is None else 'wrote'} {one.path}")
     if not found:
         _say("everything is as pins.toml says; nothing was written")
-    elif git.work_tree(root) is not None and git.untracked(
-        root, ["flake.nix", "flake.lock", "nix"]
-    ):
+    elif git.untracked(root, ["flake.nix", "flake.lock", "nix"]):
         _say("hint: Nix sees only what git tracks: git add flake.nix flake.lock nix")
 
 
 @main.command()
 @click.argument("name")
 @click.argument("revision")
-@_nix_options
+@_store
 @click.pass_context
-def bump(
-    context: click.Context, name: str, revision: str, store: Path | None, offline_profile: bool
-) -> None:
+def bump(context: click.Context, name: str, revision: str, store: Path | None) -> None:
     """Move the pin NAME to REVISION: a full revision, a branch or a tag."""
-    nix = _nix(store, offline_profile)
-    for line in bumps.bump(_root(context), name, revision, nix, _say).lines():
+    for line in bumps.bump(_root(context), name, revision, _nix(store), _say).lines():
         click.echo(line)
 
 
 @main.command()
 @click.argument("target", default="tnpu-image")
-@_nix_options
+@click.option(
+    "--offline-profile",
+    is_flag=True,
+    help="Build from hostpkgs, made of this machine's own compilers: a test bench.",
+)
+@_store
 @click.pass_context
-def build(context: click.Context, target: str, store: Path | None, offline_profile: bool) -> None:
+def build(context: click.Context, target: str, offline_profile: bool, store: Path | None) -> None:
     """Build TARGET (tnpu-image by default) and print its path."""
     if target not in builds.TARGETS:
         raise click.UsageError(f"no target {target!r}; targets are {', '.join(builds.TARGETS)}")

@@ -126,6 +126,11 @@ def resolve(url: str, name: str) -> Resolved:
         raise TnpuError(f"{url} has no branch or tag {name!r}", _suggest(name, refs))
     # ls-remote lists what an annotated tag points to under the tag's name and "^{}".
     rev = refs.get(f"{found[0]}^{{}}", refs[found[0]])
+    if not is_revision(rev):
+        raise TnpuError(
+            f"{url} has revisions of {len(rev)} digits: its objects are named by sha256",
+            "Nix fetches repositories with revisions of 40 digits only",
+        )
     # A branch is a commit; a tag, or a ref of some forge, may be anything.
     is_branch = found[0].startswith("refs/heads/")
     return Resolved(rev if is_branch else _commit_of(url, rev), found[0])
@@ -209,8 +214,8 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "make room in the temporary folder and the Nix store, then run the command again",
     ),
     (
-        r"does not appear to be a git repository|[Rr]epository not found|not found"
-        r"|does not exist|not a git repository",
+        r"does not appear to be a git repository|[Rr]epository (?:'[^']*' )?not found"
+        r"|[Rr]epository '[^']*' does not exist|not a git repository",
         "{url} is no git repository, or one that this user cannot see",
         "check the URL; a private repository also needs credentials in ~/.netrc",
     ),
@@ -237,16 +242,14 @@ def failure(url: str, stderr: str, rev: str = "") -> TnpuError:
     return TnpuError(what, "check the URL and the server", said=stderr)
 
 
-def work_tree(folder: Path) -> Path | None:
-    """Return the root of the git work tree that *folder* lies in, or None."""
-    try:
-        done = process.run(["git", "-C", folder, "rev-parse", "--show-toplevel"])
-    except TnpuError:
-        return None
-    return Path(done.stdout.strip()) if done.status == 0 else None
-
-
 def untracked(folder: Path, names: list[str]) -> list[str]:
-    """Return the files that git does not track among *names* and in those that are folders."""
-    argv: list[str | Path] = ["git", "-C", folder, "ls-files", "--others", "--", *names]
-    return process.run(argv).stdout.splitlines()
+    """Return the files among *names*, and in those that are folders, that git does not track.
+
+    Outside a repository, and for files that git is told to ignore, there are none.
+    """
+    argv: list[str | Path] = ["git", "-C", folder, "-c", "core.fsmonitor=false", "ls-files"]
+    argv += ["--others", "--exclude-standard", "--", *names]
+    try:
+        return process.run(argv, timeout=10.0).stdout.splitlines()
+    except TnpuError:
+        return []  # no git, or one that hangs: a hint is not worth an error

@@ -10,11 +10,12 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tnpu_nix.errors import TnpuError
 
-# user:password@ in a URL: whatever a program prints, a password in it is not passed on.
-_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)[^/@\s]*:[^/@\s]*@")
+# Who asks, in a URL: a password or a token may be part of it. "git@" is what ssh URLs have.
+_CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?!git@)[^/@\s]+@")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Completed:
 
 
 def mask(text: str, secrets: Sequence[str] = ()) -> str:
-    """Return *text* with every secret, and every password in a URL, replaced by ``***``."""
+    """Return *text* with every secret, and every user in a URL, replaced by ``***``."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "***")
@@ -42,6 +43,30 @@ def _missing(program: str, error: OSError) -> TnpuError:
             f"install {program}, or put it on PATH, and run the command again",
         )
     return TnpuError(f"{program} could not be started: {error.strerror}", "see the reason above")
+
+
+def _start(
+    words: Sequence[str],
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    stdin: int,
+    stdout: int | IO[str],
+) -> subprocess.Popen[str]:
+    """Start a program in a process group of its own, with a pipe for standard error."""
+    try:
+        return subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _missing(words[0], error) from error
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
@@ -73,20 +98,8 @@ def run(
         TnpuError: the program is missing, could not be started, or ran into the time-out.
     """
     words = tuple(str(word) for word in argv)
-    try:
-        process = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise _missing(words[0], error) from error
+    source = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+    process = _start(words, cwd, env, source, subprocess.PIPE)
     try:
         stdout, stderr = process.communicate(stdin, timeout=timeout)
     except subprocess.TimeoutExpired as error:
@@ -118,20 +131,7 @@ def stream_stderr(
     """
     words = tuple(str(word) for word in argv)
     with stdout_file.open("w") as sink:
-        try:
-            process = subprocess.Popen(
-                words,
-                cwd=cwd,
-                env=None if env is None else dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise _missing(words[0], error) from error
+        process = _start(words, cwd, env, subprocess.DEVNULL, sink)
         try:
             yield process
         finally:

@@ -38,7 +38,7 @@ def locked(root: Path, say: Callable[[str], None], wait: float = 30.0) -> Iterat
     with reported(root):
         descriptor = _open_lock(root / STATE_FOLDER)
     try:
-        _acquire(descriptor, wait)
+        _acquire(descriptor, wait, say)
         with reported(root):
             journal.replay(root / STATE_FOLDER / _STAGED, root, say)
         yield
@@ -71,18 +71,22 @@ def _open_lock(state: Path) -> int:
     return descriptor
 
 
-def _acquire(descriptor: int, wait: float) -> None:
+def _acquire(descriptor: int, wait: float, say: Callable[[str], None]) -> None:
     deadline = time.monotonic() + wait
+    told = False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip() or "unknown"
             if time.monotonic() > deadline:
-                holder = os.pread(descriptor, 64, 0).decode(errors="replace").strip()
                 raise TnpuError(
-                    f"another tnpu-nix (process {holder or 'unknown'}) is changing this project",
+                    f"another tnpu-nix (process {holder}) is changing this project",
                     "wait until it has ended, then run the command again",
                 ) from None
+            if not told:
+                say(f"waiting for another tnpu-nix (process {holder}) that changes this project")
+                told = True
             time.sleep(0.1)
         else:
             # Who holds the lock is a courtesy to whoever waits: a full disk must not stop us here.
