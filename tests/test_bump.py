@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -158,6 +160,87 @@ def test_no_git_configuration_can_change_a_hash(
     shutil.rmtree(pinned.root / ".tnpu-nix")
     assert pinned.run("bump", "spike", "HEAD", env=hostile).status == 0
     assert pin(pinned) == expected
+
+
+def test_the_stores_own_settings_reach_the_prefetch(
+    pinned: Project, repository: GitRepository, tmp_path: Path
+) -> None:
+    """Whatever the user's environment says of another store."""
+    env = {"NIX_REMOTE": str(tmp_path / "other"), "NIX_CONFIG": "warn-dirty = false"}
+    assert pinned.run("bump", "spike", "main", env=env).status == 0
+    assert not (tmp_path / "other").exists()
+    assert Path(pinned.env["TNPU_NIX_STORE"]).exists()
+
+
+def test_what_would_change_a_real_nix_prefetch_git_does_not_reach_it(
+    pinned: Project, repository: GitRepository, tmp_path: Path
+) -> None:
+    hostile = {
+        **{"NIX_HASH_ALGO": "sha512", "PRINT_PATH": "1", "NIX_PREFETCH_GIT_LEAVE_DOT_GIT": "1"},
+        **{"GIT_DIR": "/x", "GIT_CONFIG_COUNT": "7"},
+    }
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nix-prefetch-git").write_text('#!/bin/sh\nenv >"$HOME/environment"\nexit 1\n')
+    (tools / "nix-prefetch-git").chmod(0o755)
+    path = f"{tools}:{os.environ['PATH']}"
+    assert pinned.run("bump", "spike", "main", env={**hostile, "PATH": path}).status == 1
+    seen = (tmp_path / "environment").read_text().splitlines()
+    assert not [line for line in seen if line.split("=")[0] in hostile and line[-1] != "1"]
+    assert "GIT_CONFIG_COUNT=1" in seen  # ours, for submodules on this machine
+
+
+def test_an_interrupted_bump_leaves_nothing_running_and_nothing_behind(
+    pinned: Project, repository: GitRepository, tmp_path: Path, edit: Edit
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with serving(repository.path.parent, silent=True) as server:
+        edit(repository.url, f"{server.url}/thing.git")
+        assert pinned.run("generate").status == 0
+        for kind in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            running = subprocess.Popen(
+                [sys.executable, "-m", "tnpu_nix", "bump", "spike", "main"],
+                cwd=pinned.root,
+                env=environment(**pinned.env, TMPDIR=str(scratch)),
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            until(lambda: bool(server.requests))
+            server.requests.clear()
+            running.send_signal(kind)
+            _, said = running.communicate(timeout=30)
+            assert running.returncode == 1
+            assert "stopped by the user" in said
+            assert not list(scratch.iterdir())
+            assert not processes_with(server.url)
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Wait until something holds, which a deadline far away turns into a failure."""
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def processes_with(text: str) -> list[str]:
+    """Return the command lines of this machine's processes that hold *text*."""
+    found = subprocess.run(["pgrep", "--full", "--list-full", text], capture_output=True, text=True)
+    return found.stdout.splitlines()
+
+
+def test_a_server_that_knows_no_filter_is_asked_all_the_same(
+    pinned: Project, repository: GitRepository, edit: Edit
+) -> None:
+    old = repository.git("rev-parse", "HEAD")
+    repository.commit("second")
+    repository.git("config", "uploadpack.allowFilter", "false")
+    with serving(repository.path.parent) as server:
+        edit(repository.url, f"{server.url}/thing.git")
+        assert pinned.run("generate").status == 0
+        assert pinned.run("bump", "spike", old).status == 0
+        pinned.run("bump", "spike", "f" * 40).failed_with("has no revision")
 
 
 def test_submodules_are_part_of_the_hash_only_where_the_pin_says_so(
@@ -373,6 +456,7 @@ def test_a_bump_killed_at_any_moment_leaves_the_old_files_or_the_new(
         time.sleep(usual * moments.choice([moments.uniform(0.05, 0.7), moments.uniform(0.7, 1.1)]))
         os.killpg(running.pid, 9)
         running.wait()
+        time.sleep(0.05)  # the process that renames is not the one that was killed
         found = pinned.files()
         assert found in states.values()
         at = old_rev if found == states[old_rev] else new_rev

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,9 +52,9 @@ def test_check_prints_a_unified_diff_and_writes_nothing(project: Project, edit: 
     edit('abi = "lp64d"', 'abi = "lp64"')
     before = project.files()
     done = project.run("generate", "--check")
-    done.failed_with("1 generated files differ", "tnpu-nix generate")
+    done.failed_with("1 generated file differs", "tnpu-nix generate")
     assert done.out.startswith("--- a/nix/pk.nix\n+++ b/nix/pk.nix\n@@ ")
-    assert '-    "--with-abi=lp64d"\n+    "--with-abi=lp64"\n' in done.out
+    assert '-        "--with-abi=lp64d"\n+        "--with-abi=lp64"\n' in done.out
     assert project.files() == before
 
 
@@ -69,8 +72,11 @@ def test_check_works_where_nothing_can_be_written(project: Project) -> None:
 def test_check_shows_files_that_are_missing(project: Project) -> None:
     (project.root / "nix" / "pk.nix").unlink()
     done = project.run("generate", "--check")
-    done.failed_with("1 generated files differ")
+    done.failed_with("1 generated file differs")
     assert done.out.startswith("--- /dev/null\n+++ b/nix/pk.nix\n")
+
+
+HINTS = {"flake.lock": "[nixpkgs] in pins.toml"}
 
 
 @pytest.mark.parametrize("path", ["nix/pk.nix", "flake.nix", "nix/doctor/harness.c", "flake.lock"])
@@ -79,7 +85,7 @@ def test_an_edit_by_hand_is_reported_before_it_is_lost(project: Project, path: s
     original = file.read_text()
     file.write_text(original.replace("\n", "\n\n", 7))
     before = project.files()
-    project.run("generate").failed_with(path, "edited by hand", "overrides.nix")
+    project.run("generate").failed_with(path, "edited by hand", HINTS.get(path, "overrides.nix"))
     assert project.files() == before
     assert project.run("generate", "--force").out == f"wrote {path}\n"
     assert file.read_text() == original
@@ -210,7 +216,7 @@ def test_bytes_that_are_no_text_are_an_edit_like_any_other(project: Project) -> 
     for path in ("nix/pk.nix", "flake.lock"):
         (project.root / path).open("ab").write(b"# \xff\n")
     done = project.run("generate", "--check")
-    done.failed_with("2 generated files differ")
+    done.failed_with("2 files differ")
     assert "-# \N{REPLACEMENT CHARACTER}" in done.out
     project.run("generate").failed_with("edited by hand", "flake.lock, nix/pk.nix")
     assert project.run("generate", "--force").status == 0
@@ -240,13 +246,11 @@ def interrupted(project: Project, edit: Edit) -> Callable[[int], None]:
         moves = []
         for number, (path, before) in enumerate(old.items()):
             new = (project.root / path).read_bytes()
-            moves.append(
-                journal.Move(path, str(number), journal.sha256(before), journal.sha256(new))
-            )
+            moves.append(journal.Move(path, journal.sha256(before), journal.sha256(new)))
             if number >= renames:
-                (staging / str(number)).write_bytes(new)
+                (staging / path).write_bytes(new)
                 (project.root / path).write_bytes(before)
-        (staging / journal.NAME).write_text(journal.dump(moves))
+        journal.write(staging, moves)
 
     return stop_after
 
@@ -279,10 +283,11 @@ def test_an_interrupted_write_does_not_undo_what_was_done_since(
     [
         '{"a": ',
         "[1]",
-        '[{"path": "../victim", "staged": null, "old": null, "new": null}]',
-        '[{"path": "nix/../../victim", "staged": null, "old": null, "new": null}]',
-        '[{"path": "/etc/hostname", "staged": "0", "old": null, "new": null}]',
-        '[{"path": "nix/pk.nix", "staged": "../../../victim", "old": null, "new": null}]',
+        '[{"path": "../victim", "old": null, "new": null}]',
+        '[{"path": "nix/../../victim", "old": null, "new": null}]',
+        '[{"path": "/etc/hostname", "old": null, "new": null}]',
+        '[{"path": "nix/pk.nix", "staged": "..", "old": null, "new": null}]',
+        '[{"path": "nix/pk.nix", "old": null, "new": "not what is staged"}]',
     ],
 )
 def test_a_journal_that_is_not_ours_is_dropped(project: Project, text: str) -> None:
@@ -292,6 +297,8 @@ def test_a_journal_that_is_not_ours_is_dropped(project: Project, text: str) -> N
     staging = project.root / ".tnpu-nix" / "staged"
     staging.mkdir()
     (staging / journal.NAME).write_text(text)
+    (staging / "nix").mkdir()
+    (staging / "nix" / "pk.nix").write_text("planted")
     assert project.run("generate").status == 0
     assert victim.read_text() == "x"
     assert project.files() == before
@@ -327,6 +334,51 @@ def test_who_waits_for_the_lock_is_told_so(project: Project) -> None:
         assert waiting.stderr is not None
         assert "waiting for another tnpu-nix (process 4711)" in waiting.stderr.readline()
     assert waiting.wait() == 0
+
+
+def test_a_journal_does_not_write_through_a_planted_link(project: Project) -> None:
+    outside = project.root.parent / "outside"
+    (project.root / "nix").rename(outside)
+    (project.root / "nix").symlink_to(outside)
+    staging = project.root / ".tnpu-nix" / "staged"
+    (staging / "nix").mkdir(parents=True)
+    (staging / "nix" / "evil").write_text("evil")
+    journal.write(staging, [journal.Move("nix/evil", None, journal.sha256(b"evil"))])
+    project.run("generate")
+    assert not (outside / "evil").exists()
+
+
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM])
+def test_a_generate_killed_at_any_moment_leaves_the_old_files_or_the_new(
+    project: Project, kind: signal.Signals
+) -> None:
+    """From nothing to every file, and from one set of many files to another."""
+    old = {"pins.toml": project.files()["pins.toml"]}
+    new = project.files()
+    started = time.monotonic()
+    assert project.run("generate").status == 0
+    usual = time.monotonic() - started
+    moments = random.Random(7)
+    seen = {len(old): 0, len(new): 0}
+    for _ in range(30):
+        for path in project.files():
+            if path != "pins.toml":
+                (project.root / path).unlink()
+        shutil.rmtree(project.root / "nix", ignore_errors=True)
+        argv = [sys.executable, "-m", "tnpu_nix", "generate"]
+        running = subprocess.Popen(
+            argv, cwd=project.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(usual * moments.uniform(0.5, 1.05))
+        running.send_signal(kind)
+        running.wait()
+        time.sleep(0.05)  # the process that renames is not the one that was killed
+        found = project.files()
+        assert found in (old, new)
+        seen[len(found)] += 1
+    assert project.run("generate").status == 0
+    assert project.files() == new
+    assert all(seen.values()), seen
 
 
 def test_a_folder_that_is_gone_is_said_to_be(tmp_path: Path) -> None:

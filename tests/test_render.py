@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,19 @@ def test_hostile_strings_in_pins_toml_reach_evaluated_nix_unharmed(tmp_path: Pat
     assert flake["extra-substituters"] == HOSTILE
     given = f"""
       let pkgs = import {SURFACE}; stdenv = pkgs.stdenv // {{ mkDerivation = x: x; }}; in
-      (import {folder}/nix/pk.nix {{ inherit (pkgs) lib; inherit stdenv; sources.pk = "s"; }})
-        .configureFlags
+      (import {folder}/nix/pk.nix {{
+        inherit (pkgs) lib;
+        inherit stdenv;
+        sources.pk.version = "1";
+      }}).preConfigure
     """
-    assert evaluate(given, tmp_path)[1] == f"--with-abi={text}"
+    script = evaluate(given, tmp_path).replace("patchShebangs .", f"cd {tmp_path}")
+    shown = subprocess.run(
+        ["bash", "-ec", f'{script}\nprintf %s "${{configureFlagsArray[1]}}"'],
+        capture_output=True,
+        check=True,
+    )
+    assert shown.stdout.decode() == f"--with-abi={text}"
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.13"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -29,8 +31,12 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-            raise  # click's own business
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except BrokenPipeError:
+            # Whoever read us has had enough. Python would complain once more when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         except (Exception, KeyboardInterrupt) as error:
             if ctx.params.get("debug"):
                 traceback.print_exc()
@@ -47,7 +53,8 @@ def _as_tnpu_error(error: BaseException) -> TnpuError:
             return TnpuError("stopped by the user", "run the command again to go on")
         case OSError():
             named = error.filename or "standard output"
-            return TnpuError(f"{named}: {error.strerror or error}", "mend that and run again")
+            hint = "check the rights and the room there, then run the command again"
+            return TnpuError(f"{named}: {error.strerror or error}", hint)
         case _:
             return TnpuError(
                 f"a fault of tnpu-nix itself: {type(error).__name__}: {error}",
@@ -68,6 +75,9 @@ def _as_tnpu_error(error: BaseException) -> TnpuError:
 def main(context: click.Context, named: Path | None, debug: bool) -> None:
     """Turn one pin per upstream into Nix derivations and an OCI image."""
     context.obj = named
+    # Whoever ends us has what we started ended too, in a way that lets it clean up.
+    for kind in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(kind, signal.default_int_handler)
     # A terminal that cannot show a character of some file must not end the command.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
@@ -103,17 +113,19 @@ def generate(context: click.Context, check: bool, force: bool) -> None:
     if check and force:
         raise click.UsageError("--check writes nothing, and so there is nothing to force")
     root = _root(context)
+
+    def differences() -> list[project.Difference]:
+        return project.differences(root, pinsfile.load(root / pinsfile.FILE_NAME))
+
     if check:
-        found = project.differences(root, pinsfile.load(root / pinsfile.FILE_NAME))
+        found = differences()
         click.echo("".join(one.unified() for one in found), nl=False)
         if found:
-            raise TnpuError(
-                f"{len(found)} generated files differ from what pins.toml says",
-                "run `tnpu-nix generate`",
-            )
+            count = "1 generated file differs" if len(found) == 1 else f"{len(found)} files differ"
+            raise TnpuError(f"{count} from what pins.toml says", "run `tnpu-nix generate`")
         return
     with transaction.locked(root, _say):
-        found = project.differences(root, pinsfile.load(root / pinsfile.FILE_NAME))
+        found = differences()
         project.refuse_edited(found, force)
         project.write(root, found)
     for one in found:

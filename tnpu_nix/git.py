@@ -17,6 +17,8 @@ from tnpu_nix.pins import is_revision
 # Seconds: for a question that needs no objects, and for a transfer that has gone silent.
 ANSWER_TIMEOUT = 60.0
 
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
+
 # All that git sees of configuration. A repository on this machine may belong to somebody else.
 _CONFIGURATION = """\
 [core]
@@ -30,7 +32,10 @@ _CONFIGURATION = """\
 [init]
     defaultBranch = main
 """
-_INHERITED = re.compile(r"GIT_(?!SSL_|SSH|TRACE|HTTP_USER_AGENT|CURL)")
+# What would tell git, or nix-prefetch-git, to do something else than it is asked to.
+_INHERITED = re.compile(
+    r"GIT_(?!SSL_|SSH|TRACE|HTTP_USER_AGENT|CURL)|NIX_PREFETCH_GIT_|NIX_HASH_ALGO$|PRINT_PATH$"
+)
 
 
 @contextlib.contextmanager
@@ -50,15 +55,15 @@ def isolated(url: str) -> Iterator[dict[str, str]]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
         "SSH_ASKPASS": "true",
-        # Less than a kilobyte a second for a minute is a server that has stalled.
+        # Less than a kilobyte a second for half a minute is a server that has stalled.
         "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
-        "GIT_HTTP_LOW_SPEED_TIME": "60",
+        "GIT_HTTP_LOW_SPEED_TIME": "30",
         "LC_ALL": "C.UTF-8",
         # Python falls back to another folder where TMPDIR names none; mktemp does not.
         "TMPDIR": gettempdir(),
     }
     if "GIT_SSH" not in clean:
-        clean.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
+        clean.setdefault("GIT_SSH_COMMAND", _SSH)
     if is_local(url):
         # Submodules of a repository on this machine may lie on this machine too.
         clean |= {
@@ -125,15 +130,16 @@ def resolve(url: str, name: str) -> Resolved:
     if not found:
         raise TnpuError(f"{url} has no branch or tag {name!r}", _suggest(name, refs))
     # ls-remote lists what an annotated tag points to under the tag's name and "^{}".
-    rev = refs.get(f"{found[0]}^{{}}", refs[found[0]])
+    peeled = refs.get(f"{found[0]}^{{}}")
+    rev = peeled or refs[found[0]]
     if not is_revision(rev):
         raise TnpuError(
             f"{url} has revisions of {len(rev)} digits: its objects are named by sha256",
             "Nix fetches repositories with revisions of 40 digits only",
         )
-    # A branch is a commit; a tag, or a ref of some forge, may be anything.
-    is_branch = found[0].startswith("refs/heads/")
-    return Resolved(rev if is_branch else _commit_of(url, rev), found[0])
+    # A branch is a commit; a light tag, or a ref of some forge, may be anything.
+    sure = found[0].startswith("refs/heads/") or found[0] == "HEAD"
+    return Resolved(rev if sure else _commit_of(url, rev), found[0])
 
 
 def _suggest(name: str, refs: dict[str, str]) -> str:
@@ -167,17 +173,20 @@ def list_refs(url: str) -> dict[str, str]:
 def _commit_of(url: str, rev: str) -> str:
     """Return the commit that a full object name stands for: itself, or what a tag points to.
 
-    Asked before a prefetch, which would go on to fetch every branch in search of a revision that
-    is not there: gigabytes of LLVM. A server that will not hand out a single commit is left to
-    the prefetch.
+    Asked before a prefetch, which in search of a revision that is not there goes on to fetch
+    every branch: gigabytes of LLVM. A server says at once that it has no such object; one that
+    sends it with all its files, or will not send it by itself, is left to the prefetch.
     """
     with isolated(url) as env, temporary_folder() as folder:
         where = ["git", "-C", str(folder)]
         process.run([*where, "init", "--quiet", "--bare"], env=env)
         argv = [*where, "fetch", "--quiet", "--depth=1", "--filter=tree:0", "--", url, rev]
-        done = process.run(argv, env=env, timeout=ANSWER_TIMEOUT)
+        try:
+            done = process.run(argv, env=env, timeout=ANSWER_TIMEOUT)
+        except process.TimedOutError:
+            return rev
         if done.status != 0:
-            if re.search(r"unadvertised object|filter", done.stderr):
+            if "unadvertised object" in done.stderr:
                 return rev
             raise failure(url, done.stderr, rev)
         peeled = process.run([*where, "rev-parse", "--verify", f"{rev}^{{commit}}"], env=env)
@@ -231,8 +240,13 @@ def failure(url: str, stderr: str, rev: str = "") -> TnpuError:
     """Turn what git said into one error with what to do about it."""
     submodule = re.search(r"clone of '([^']+)' into submodule path", stderr)
     shown = process.mask(f"the submodule {submodule.group(1)} of {url}" if submodule else url)
+    # What git and its helpers say themselves, and not what a script or a banner happens to.
+    own = re.compile(
+        r"(?:fatal|remote|error|ssh|warning)?:|Unable to checkout|.*: Permission denied"
+    )
+    text = "\n".join(line for line in stderr.splitlines() if own.match(line.strip()))
     for pattern, cause, hint in _CAUSES:
-        if re.search(pattern, stderr):
+        if re.search(pattern, text):
             return TnpuError(cause.format(url=shown, rev=rev or "of that name"), hint, said=stderr)
     said = [line for line in stderr.splitlines() if line.strip()]
     # The first fatal line is the cause; what follows it is git's advice.
@@ -247,9 +261,10 @@ def untracked(folder: Path, names: list[str]) -> list[str]:
 
     Outside a repository, and for files that git is told to ignore, there are none.
     """
-    argv: list[str | Path] = ["git", "-C", folder, "-c", "core.fsmonitor=false", "ls-files"]
+    argv: list[str | Path] = ["git", "-C", folder, "-c", "core.fsmonitor=false", "ls-files", "-z"]
     argv += ["--others", "--exclude-standard", "--", *names]
+    env = {name: text for name, text in os.environ.items() if not _INHERITED.match(name)}
     try:
-        return process.run(argv, timeout=10.0).stdout.splitlines()
+        return process.run(argv, env=env, timeout=10.0).stdout.split("\0")[:-1]
     except TnpuError:
         return []  # no git, or one that hangs: a hint is not worth an error

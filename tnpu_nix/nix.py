@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tnpu_nix import process
@@ -27,15 +26,17 @@ class Nix:
         store: folder of a store of its own (paths lie in ``<store>/nix/store``); None for the
             machine's own.
         offline_profile: build with hostpkgs in nixpkgs' place and without substituters.
-        extra: variables beside those of this process.
     """
 
     store: Path | None = None
     offline_profile: bool = False
-    extra: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which nix, and what calls nix, is run."""
+        """Return the environment in which nix is run."""
+        return {**os.environ, **self.variables()}
+
+    def variables(self) -> dict[str, str]:
+        """Return what nix, or a program that calls nix, needs beside the user's environment."""
         lines = [
             os.environ.get("NIX_CONFIG", ""),
             "extra-experimental-features = nix-command flakes",
@@ -50,10 +51,10 @@ class Nix:
             ]
         if self.store is not None or self.offline_profile:
             lines += _build_users(self.store)
-        environment = {**os.environ, "NIX_CONFIG": "\n".join(lines), "LC_ALL": "C.UTF-8"}
+        variables = {"NIX_CONFIG": "\n".join(lines), "LC_ALL": "C.UTF-8"}
         if self.store is not None:
-            environment["NIX_REMOTE"] = str(self.store)
-        return {**environment, **self.extra}
+            variables["NIX_REMOTE"] = str(self.store)
+        return variables
 
     def on_disk(self, path: str) -> Path:
         """Return where a store path really lies."""
@@ -146,8 +147,9 @@ def failure(what: str, stderr: str, details: tuple[str, ...] = ()) -> TnpuError:
     """Turn what nix said into one error; known causes come with what to do about them."""
     stderr = re.sub(r"\x1b\[[0-9;]*m", "", stderr)
     errors = _errors(stderr)
+    text = "\n".join(errors)
     for pattern, cause, hint in _CAUSES:
-        if re.search(pattern, stderr):
+        if re.search(pattern, text):
             return TnpuError(f"{what} failed: {cause}", hint, details or tuple(errors[-1:]), stderr)
     return TnpuError(
         f"{what} failed: {errors[-1] if errors else 'nix gave no reason'}",
@@ -161,8 +163,9 @@ def failure(what: str, stderr: str, details: tuple[str, ...] = ()) -> TnpuError:
 
 def _errors(stderr: str) -> list[str]:
     """Return the messages that nix marks as errors, one line each, the outermost first."""
-    # A message goes on in lines that are indented as far as its own text.
-    found = re.findall(r"^ *error: *(.+(?:\n {7,}\S.*)*)", stderr, re.M)
+    # A message goes on in lines that are indented as far as its own text; "> " begins what a
+    # builder said, which is not nix's.
+    found = re.findall(r"^ *error: *(.+(?:\n {7,}[^\s>].*)*)", stderr, re.M)
     messages = [" ".join(one.split())[:400] for one in found]
     return messages or [line.strip() for line in stderr.splitlines() if line.strip()][-1:]
 

@@ -167,7 +167,7 @@ class Pin(_Table):
     rev: Revision
     hash: Sri  # of the NAR of a plain checkout, as nix-prefetch-git prints it
     date: Annotated[str, AfterValidator(_date)]  # of the commit, ISO 8601
-    track: Text = "main"  # the branch that `outdated` looks at
+    track: Text = "main"  # the branch that the pin follows
     submodules: bool = False
     lfs: bool = False
 

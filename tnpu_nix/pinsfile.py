@@ -39,12 +39,12 @@ _WORDS = {
 }
 # A value of several lines ends in a line that holds one of these.
 _CLOSING = ("]", "}", '"""', "'''")
-Path_ = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class _Fault:
-    path: Path_
+    path: KeyPath
     words: str
     missing: bool = False  # the key is not in the file
 
@@ -204,11 +204,11 @@ class _Lines:
 
     def __init__(self, text: str, depth: int) -> None:
         """Read *text*, which is TOML; paths of more than *depth* parts are not wanted."""
-        self._lines: dict[Path_, int] = {}
+        self._lines: dict[KeyPath, int] = {}
         # Tables that the text opens, and not just names on the way to a table below them.
-        self._tables: dict[Path_, int] = {}
+        self._tables: dict[KeyPath, int] = {}
         head = ""
-        table: Path_ = ()
+        table: KeyPath = ()
         for line, statement in _statements(text):
             if statement.lstrip().startswith("["):
                 head, statement = statement, ""
@@ -221,7 +221,7 @@ class _Lines:
                 if len(path) > len(table):
                     self._tables.setdefault(path, line)
 
-    def _add_elements(self, line: int, statement: str, paths: list[Path_]) -> None:
+    def _add_elements(self, line: int, statement: str, paths: list[KeyPath]) -> None:
         lists = [path[:-1] for path in paths if isinstance(path[-1], int)]
         if lists:
             outermost = min(lists, key=len)
@@ -289,9 +289,9 @@ def _parsed(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _paths(data: dict[str, Any] | None, depth: int) -> Iterator[Path_]:
+def _paths(data: dict[str, Any] | None, depth: int) -> Iterator[KeyPath]:
     """Yield the path of every table, key and list element, down to *depth* parts."""
-    todo: list[tuple[Path_, Any]] = [((), data)]
+    todo: list[tuple[KeyPath, Any]] = [((), data)]
     while todo:
         path, value = todo.pop()
         if path:

@@ -76,21 +76,14 @@ def prefetch(nix: Nix, url: str, rev: str, *, submodules: bool, lfs: bool) -> Pr
         *(["--fetch-lfs"] if lfs else []),
     ]
     with git.isolated(url) as env:
-        env = {**_settings(nix), **env}
-        done = process.run(argv, env=env, timeout=TIMEOUT)
+        done = process.run(argv, env={**env, **nix.variables()}, timeout=TIMEOUT)
     if done.status != 0:
         raise _failure(url, rev, done.stderr)
     return _parse(url, rev, done.stdout)
 
 
-def _settings(nix: Nix) -> dict[str, str]:
-    """Return what nix needs, without what would have nix-prefetch-git do something else."""
-    taken_out = re.compile(r"GIT_|NIX_PREFETCH_GIT_|NIX_HASH_ALGO$|PRINT_PATH$")
-    return {name: text for name, text in nix.environment().items() if not taken_out.match(name)}
-
-
 def _failure(url: str, rev: str, stderr: str) -> TnpuError:
-    if "'lfs' is not a git command" in stderr or "git-lfs" in stderr:
+    if re.search(r"'lfs' is not a git command|git-lfs: (?:command )?not found", stderr):
         return TnpuError(f"{url} needs git-lfs, which is not installed", "install git-lfs")
     if re.search(r"^error: ", stderr, re.M) and "fatal: " not in stderr:
         return store_failure("adding the source to the Nix store", stderr)

@@ -1,8 +1,9 @@
-"""The only module that starts processes: argument lists, time-outs, secrets masked."""
+"""The only module that starts processes: argument lists, time-outs, credentials masked."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import signal
@@ -18,6 +19,14 @@ from tnpu_nix.errors import TnpuError
 _CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?!git@)[^/@\s]+@")
 
 
+# From Linux' prctl(2).
+_PR_SET_PDEATHSIG = 1
+
+
+class TimedOutError(TnpuError):
+    """A program gave no answer in the time that it had."""
+
+
 @dataclass(frozen=True)
 class Completed:
     """A process that ended: its argument list, exit status and output as text."""
@@ -28,21 +37,21 @@ class Completed:
     stderr: str
 
 
-def mask(text: str, secrets: Sequence[str] = ()) -> str:
-    """Return *text* with every secret, and every user in a URL, replaced by ``***``."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
+def mask(text: str) -> str:
+    """Return *text* with every user and password in a URL replaced by ``***``."""
     return _CREDENTIALS.sub(r"\g<scheme>***@", text)
 
 
 def _missing(program: str, error: OSError) -> TnpuError:
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) and error.filename == program:
         return TnpuError(
             f"{program} is not installed (not found on PATH)",
             f"install {program}, or put it on PATH, and run the command again",
         )
-    return TnpuError(f"{program} could not be started: {error.strerror}", "see the reason above")
+    return TnpuError(
+        f"{program} could not be started: {error.filename}: {error.strerror}",
+        f"check that {program} and the folder it is started in can be used",
+    )
 
 
 def _start(
@@ -64,15 +73,28 @@ def _start(
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=_die_with_parent,
         )
     except OSError as error:
         raise _missing(words[0], error) from error
 
 
+def _die_with_parent() -> None:
+    """In a new child: have the kernel end it should this process be killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def _end_group(process: subprocess.Popen[str]) -> None:
-    """Kill the process and all that it started; they share a process group."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """End the process and all that it started; they share a process group.
+
+    First in a way that lets them clean up after themselves.
+    """
+    for kind in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, kind)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=5.0)
+            return
     process.wait()
 
 
@@ -83,7 +105,6 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float | None = 120.0,
     stdin: str | None = None,
-    secrets: Sequence[str] = (),
 ) -> Completed:
     """Run a program to its end and return what it printed, whatever its exit status.
 
@@ -92,10 +113,10 @@ def run(
         env: the whole environment of the child; None means this process's own.
         timeout: seconds, None for no limit; past it the whole process group is killed.
         stdin: text for standard input; without it the child reads end-of-file at once.
-        secrets: strings that are masked in what is returned.
 
     Raises:
-        TnpuError: the program is missing, could not be started, or ran into the time-out.
+        TnpuError: the program is missing or could not be started.
+        TimedOutError: it ran into the time-out.
     """
     words = tuple(str(word) for word in argv)
     source = subprocess.DEVNULL if stdin is None else subprocess.PIPE
@@ -103,14 +124,14 @@ def run(
     try:
         stdout, stderr = process.communicate(stdin, timeout=timeout)
     except subprocess.TimeoutExpired as error:
-        raise TnpuError(
+        raise TimedOutError(
             f"{Path(words[0]).name} gave no answer within {timeout:g} seconds and was stopped",
             "check the network and the server, then run the command again",
         ) from error
     finally:
         if process.returncode is None:
             _end_group(process)
-    return Completed(words, process.returncode, mask(stdout, secrets), mask(stderr, secrets))
+    return Completed(words, process.returncode, mask(stdout), mask(stderr))
 
 
 @contextlib.contextmanager

@@ -89,7 +89,7 @@ def differences(root: Path, toolchain: Toolchain) -> list[Difference]:
             continue
         if path == render.LOCK:
             # JSON has no comments: flake.nix beside it says which lock it was generated with.
-            note = render.lock_note(on_disk or "")
+            note = render.lock_note((on_disk or "").replace("\r\n", "\n"))
             edited = on_disk is not None and not (flake and note in flake)
             foreign = edited and not (flake and render.is_generated(render.FLAKE, flake))
         else:
@@ -102,9 +102,17 @@ def differences(root: Path, toolchain: Toolchain) -> list[Difference]:
 def _owned(root: Path) -> list[str]:
     """Return the files below nix/ whose header says that the generator wrote them there."""
     folder = root / "nix"
-    files = (path for path in folder.rglob("*") if path.is_file())
-    named = ((path.relative_to(root).as_posix(), path) for path in files)
-    return [name for name, path in named if render.is_generated(name, _read(path) or "")]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    named = [(path.relative_to(root).as_posix(), path) for path in files]
+    return [name for name, path in named if render.is_generated(name, _first_line(path))]
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.readline(300).decode(errors="surrogateescape")
+    except OSError:
+        return ""
 
 
 def refuse_edited(found: list[Difference], force: bool) -> None:
@@ -124,10 +132,13 @@ def refuse_edited(found: list[Difference], force: bool) -> None:
             "move these files away, then run `tnpu-nix generate` again",
         )
     if edited and not force:
+        place = "nix/overrides.nix is the place to keep them"
+        if edited == [render.LOCK]:
+            place = "[nixpkgs] in pins.toml is the place for another rev, hash and last-modified"
         raise TnpuError(
             f"edited by hand since they were generated: {', '.join(edited)}; nothing was written",
             "`tnpu-nix generate --check` shows the edits, `tnpu-nix generate --force` drops them;"
-            " nix/overrides.nix is the place to keep them",
+            f" {place}",
         )
 
 

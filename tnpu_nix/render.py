@@ -148,11 +148,15 @@ def render(toolchain: Toolchain) -> dict[str, str]:
     environment = _environment()
     requires = (f"python.pkgs.{nix_attribute(name)}" for name in toolchain.triton.build_requires)
     packages = (f"ps.{nix_attribute(name)}" for name in toolchain.python.packages)
+    more_flags = toolchain.triton.cmake_flags
     nixpkgs = toolchain.nixpkgs
     values = {
         **{name: getattr(toolchain, name) for name in type(toolchain).model_fields},
         "pins": dict(toolchain.pins.items()),
         "nixpkgs_url": f"github:{nixpkgs.owner}/{nixpkgs.repo}/{nixpkgs.ref}",
+        "triton_cmake_flags": nix_items(
+            ['"-DLLVM_DIR=${llvm-toolchain}/lib/cmake/llvm"', *map(nix_string, more_flags)], 4
+        ),
         "triton_build_requires": nix_items(requires, 2),
         "python_packages": nix_items(["triton", *packages], 0),
         "image_links": _image_links(toolchain.image.links),

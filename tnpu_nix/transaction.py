@@ -99,8 +99,9 @@ def _acquire(descriptor: int, wait: float, say: Callable[[str], None]) -> None:
 def write(root: Path, contents: Mapping[str, bytes | None]) -> None:
     """Put *contents* into place: path below *root* → bytes, or None for a file to remove.
 
-    The caller holds the lock. After an error, or a kill at any moment, every file is as it was;
-    or, once the renaming has begun, every file is new.
+    The caller holds the lock. After an error every file is as it was. Once the renaming has
+    begun, a process of its own does it to the end, whatever happens to this one; that takes a
+    millisecond or so.
 
     Raises:
         TnpuError: a file could not be written (full disk, rights); nothing was changed.
@@ -110,13 +111,13 @@ def write(root: Path, contents: Mapping[str, bytes | None]) -> None:
     staging = root / STATE_FOLDER / _STAGED
     with reported(root):
         try:
-            _stage(root, staging, contents)
+            moves = _stage(root, staging, contents)
         except OSError:
             shutil.rmtree(staging, ignore_errors=True)
             raise
     child = os.fork()
     if child == 0:
-        _commit_and_exit(root, staging)
+        _commit_and_exit(root, staging, moves)
     _, status = os.waitpid(child, 0)
     if status != 0:
         raise TnpuError(
@@ -125,63 +126,31 @@ def write(root: Path, contents: Mapping[str, bytes | None]) -> None:
         )
 
 
-def _stage(root: Path, staging: Path, contents: Mapping[str, bytes | None]) -> None:
-    """Write everything but the renames: the new files, and the journal that says where they go."""
+def _stage(root: Path, staging: Path, contents: Mapping[str, bytes | None]) -> list[journal.Move]:
+    """Write everything but the renames: the new files, and the journal that says what is what."""
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     moves = []
-    for number, (path, data) in enumerate(sorted(contents.items())):
-        target = root / path
-        _check_target(root, target)
-        staged = None
+    for path, data in sorted(contents.items()):
+        target, staged = root / path, staging / path
+        journal.check_target(root, target)
         if data is not None:
-            staged = str(number)
-            (staging / staged).write_bytes(data)
+            staged.parent.mkdir(parents=True, exist_ok=True)
+            staged.write_bytes(data)
             if target.exists():
-                shutil.copymode(target, staging / staged)
-            _sync(staging / staged)
-        moves.append(journal.Move(path, staged, journal.digest(target), journal.sha256(data)))
-    for path in contents:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-    temporary = staging / "journal.new"
-    temporary.write_text(journal.dump(moves))
-    _sync(temporary)
-    temporary.rename(staging / journal.NAME)
+                shutil.copymode(target, staged)
+            journal.sync(staged)
+        moves.append(journal.Move(path, journal.digest(target), journal.sha256(data)))
+    journal.write(staging, moves)
+    return moves
 
 
-def _check_target(root: Path, target: Path) -> None:
-    """Refuse before the journal is written what a rename would refuse, or do wrong, after it."""
-    if target.is_symlink():
-        raise OSError(errno.ELOOP, "is a symbolic link, put a file in its place", str(target))
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a folder", str(target))
-    parent = target.parent
-    while not parent.exists() and not parent.is_symlink():
-        parent = parent.parent
-    if not parent.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(parent))
-    if not parent.resolve().is_relative_to(root.resolve()) or (
-        parent.stat().st_dev != root.stat().st_dev
-    ):
-        raise OSError(errno.EXDEV, "leads out of the project's file system", str(parent))
-    if not os.access(parent, os.W_OK):
-        raise PermissionError(errno.EACCES, "Permission denied", str(parent))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _commit_and_exit(root: Path, staging: Path) -> None:
+def _commit_and_exit(root: Path, staging: Path, moves: list[journal.Move]) -> None:
     """In the child: leave the command's process group, rename, and end without clean-up."""
     status = 1
     try:
         os.setsid()
-        journal.commit(staging, root)
+        journal.commit(staging, root, moves)
         status = 0
     finally:
         os._exit(status)
