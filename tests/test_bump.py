@@ -529,7 +529,7 @@ def test_a_nix_prefetch_git_on_path_is_preferred(
     program = tools / "nix-prefetch-git"
     program.write_text(
         '#!/bin/sh\necho "$@" >"$HOME/arguments"\necho \'{"url": "u", "rev": "' + rev + '",'
-        ' "date": "2026-01-02T03:04:05+00:00", "path": "/nix/store/x",'
+        ' "date": "2026-01-02T03:04:05Z", "path": "/nix/store/x",'
         ' "sha256": "07b9isdv54ybd7ms6ci8gi3d5lry7cac7vspygkvmfbcp4wc63w0", "hash": "",'
         ' "fetchLFS": false, "fetchSubmodules": false, "deepClone": false,'
         ' "leaveDotGit": false}\'\n'
@@ -538,6 +538,7 @@ def test_a_nix_prefetch_git_on_path_is_preferred(
     done = pinned.run("bump", "spike", rev, env={"PATH": f"{tools}:{os.environ['PATH']}"})
     assert done.status == 0, done.err
     assert (tmp_path / "arguments").read_text() == f"--url {repository.url} --rev {rev} --quiet\n"
+    assert pin(pinned).date == "2026-01-02T03:04:05+00:00"  # type: ignore[attr-defined]
     sri = sri_from_base32("07b9isdv54ybd7ms6ci8gi3d5lry7cac7vspygkvmfbcp4wc63w0")
     assert pin(pinned).hash == sri  # type: ignore[attr-defined]
 

@@ -97,7 +97,8 @@ def _parse(url: str, rev: str, stdout: str) -> Prefetched:
         found = Prefetched(
             rev=answer["rev"],
             hash=answer.get("hash") or sri_from_base32(answer["sha256"]),
-            date=answer["date"],
+            # Newer git writes UTC as "Z"; pins.toml should not change with git's version.
+            date=re.sub(r"Z$", "+00:00", answer["date"]),
             path=answer["path"],
         )
     except (ValueError, KeyError, TypeError) as error:

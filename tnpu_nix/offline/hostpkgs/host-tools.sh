@@ -47,11 +47,13 @@ in_runtime() {
 patch_elf() {
     local file=$1 dirs=${runtimeLibs// /:}
     chmod u+w "$file"
+    patchelf --set-rpath "$out/lib:$dirs" "$file"
+    patchelf --shrink-rpath "$file"
+    # The loader comes last: patchelf 0.18 breaks a program that is not position independent,
+    # as Debian's Python is, when it makes room for a run path after it.
     if patchelf --print-interpreter "$file" >/dev/null 2>&1; then
         patchelf --set-interpreter "$loader" "$file"
     fi
-    patchelf --set-rpath "$out/lib:$dirs" "$file"
-    patchelf --shrink-rpath "$file"
 }
 
 # copy_programs NAME...: copies of programs in /usr/bin that run with the store alone.

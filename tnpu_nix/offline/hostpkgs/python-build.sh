@@ -11,12 +11,9 @@ pypaBuildPhase() {
 
 pypaInstallPhase() {
     runHook preInstall
-    python3 -m pip install --no-index --no-deps --no-compile --no-build-isolation \
-        --no-warn-script-location --disable-pip-version-check --no-cache-dir \
-        --ignore-installed --prefix "$out" dist/*.whl
-    # pip goes by the version, which sitePackages need not name.
+    python3 -m installer --no-compile-bytecode --prefix "$out" dist/*.whl
+    # It goes by the version, which sitePackages need not name.
     [[ -d $out/$sitePackages ]] || mv "$out"/lib/python3.* "$out/${sitePackages%/*}"
-    rm -f "$out/$sitePackages"/*.dist-info/direct_url.json
     python3 -m compileall -q --invalidation-mode unchecked-hash "$out/$sitePackages"
     runHook postInstall
 }

@@ -30,8 +30,11 @@ copy_runtime() {
         EXTERNALLY-MANAGED sitecustomize.py)
     find "$stdlib" -name __pycache__ -prune -exec rm -rf {} +
     sed -i 's/^    is_virtual_environment = .*/    is_virtual_environment = True/' "$stdlib/site.py"
+    # A module until Python 3.12, a package from then on.
+    local sysconfig=$stdlib/sysconfig.py
+    [[ -e $sysconfig ]] || sysconfig=$stdlib/sysconfig/__init__.py
     sed -i 's/if sys.base_prefix != sys.prefix or hasattr(sys, "real_prefix"):/if True:/' \
-        "$stdlib/sysconfig.py"
+        "$sysconfig"
     _rebase
     adopt_elf "$out/bin/$program" "$stdlib"/lib-dynload/*.so
     "$out/bin/$program" -m compileall -q --invalidation-mode unchecked-hash "$stdlib"

@@ -88,7 +88,7 @@ let
         nativeBuildInputs = [
           python
           final.build
-          final.pip
+          final.installer
         ]
         ++ lib.optional (format == "setuptools") final.setuptools
         ++ (attrs.build-system or [ ])
@@ -138,7 +138,7 @@ in
     apt = "python3-setuptools python3-pkg-resources";
   };
   wheel = hostModule { pname = "wheel"; };
-  pip = hostModule { pname = "pip"; };
+  installer = hostModule { pname = "installer"; };
   packaging = hostModule { pname = "packaging"; };
   build = hostModule {
     pname = "build";
