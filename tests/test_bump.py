@@ -260,6 +260,36 @@ def test_submodules_are_part_of_the_hash_only_where_the_pin_says_so(
     assert "fetchSubmodules = true;" in (pinned.root / "nix" / "sources.nix").read_text()
 
 
+def test_lfs_content_is_part_of_the_hash_only_where_the_pin_says_so(
+    pinned: Project, repository: GitRepository, edit: Edit, tmp_path: Path
+) -> None:
+    repository.git("lfs", "install", "--local")
+    repository.git("lfs", "track", "*.bin")
+    repository.commit("with LFS", data__bin="the content")
+    for flag, content in (("false", "version https://git-lfs"), ("true", "the content")):
+        edit('track = "TorchSim"', f'track = "TorchSim"\nlfs = {flag}')
+        assert pinned.run("generate").status == 0
+        assert pinned.run("bump", "spike", "main").status == 0
+        found = Path(pinned.env["TNPU_NIX_STORE"]).glob("nix/store/*-thing-*/data.bin")
+        assert any(path.read_text().startswith(content) for path in found)
+        edit(f"\nlfs = {flag}", "")
+
+
+def test_lfs_without_the_program_for_it_is_named(
+    pinned: Project, repository: GitRepository, edit: Edit, tmp_path: Path
+) -> None:
+    repository.commit("plain")
+    edit('track = "TorchSim"', 'track = "TorchSim"\nlfs = true')
+    assert pinned.run("generate").status == 0
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in ("/usr/bin", "/bin"):
+        for tool in Path(folder).iterdir():
+            if tool.name != "git-lfs" and not (tools / tool.name).is_symlink():
+                (tools / tool.name).symlink_to(tool)
+    pinned.run("bump", "spike", "main", env={"PATH": str(tools)}).failed_with("needs git-lfs")
+
+
 BAD_REVISIONS = {"f" * 40: "has no revision ffff", "nowhere": "no branch or tag 'nowhere'"}
 
 

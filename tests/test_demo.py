@@ -12,6 +12,8 @@ import pytest
 
 from tests.conftest import Demo, Project, environment
 from tnpu_nix import archive, pinsfile
+from tnpu_nix.build import hostpkgs
+from tnpu_nix.nix import Nix
 
 # demo.folder
 #   upstreams/   five bare git repositories, two commits each: tag v… <- main
@@ -213,6 +215,31 @@ def test_the_stream_gives_the_same_image(
     streamed = archive.read(tar)
     assert [one.diff_id for one in streamed.layers] == [one.diff_id for one in image.layers]
     assert streamed.config == image.config
+
+
+def test_the_image_is_pulled_from_a_signed_cache_without_a_build(
+    demo: Demo, image: archive.Archive, tmp_path: Path
+) -> None:
+    """The third command of daily life, with the offline profile in nixpkgs' place."""
+    mine = Nix(store=demo.store, offline_profile=True)
+    secret, public = tmp_path / "secret", tmp_path / "public"
+    key = ["nix-store", "--generate-binary-cache-key", "cache.example-1", str(secret), str(public)]
+    subprocess.run(key, check=True, env=mine.environment())
+    cache = tmp_path / "cache"
+    path = str(image.path).removeprefix(str(demo.store))
+    push = ["nix", "copy", "--to", f"file://{cache}?secret-key={secret}", path]
+    subprocess.run(push, check=True, env=mine.environment())
+
+    project = demo.project(tmp_path / "project")
+    other = Nix(store=tmp_path / "store", offline_profile=True)
+    argv = ["nix", "build", f"path:{project.root}#tnpu-image", "--no-link", "--max-jobs", "0"]
+    argv += ["--override-input", "nixpkgs", f"path:{hostpkgs()}"]
+    argv += ["--option", "substituters", f"file://{cache}"]
+    without_key = subprocess.run(argv, env=other.environment(), capture_output=True, text=True)
+    assert without_key.returncode != 0
+    argv += ["--option", "extra-trusted-public-keys", public.read_text()]
+    subprocess.run(argv, check=True, env=other.environment())
+    assert other.on_disk(path).read_bytes() == image.path.read_bytes()
 
 
 @pytest.mark.parametrize("broken", ["mlir-opt", "pk", "ld.lld", "triton-shared-opt"])

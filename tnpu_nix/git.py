@@ -24,7 +24,6 @@ _CONFIGURATION = """\
 [core]
     attributesFile = /dev/null
     autocrlf = false
-    hooksPath = /dev/null
 [safe]
     directory = *
 [advice]
