@@ -1,4 +1,4 @@
-"""Evaluating Nix in tests: the real nix-instantiate, with a store that is never written."""
+"""Evaluating Nix in tests: the real nix-instantiate, with a store of the test's own."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from tests.conftest import environment
 
 
-def evaluate(expression: str, store: Path) -> Any:
+def evaluate(expression: str, store: Path, *options: str) -> Any:
     """Return the value of a Nix expression, by way of JSON."""
     done = subprocess.run(
-        ["nix-instantiate", "--eval", "--strict", "--json", "--expr", expression],
+        ["nix-instantiate", "--eval", "--strict", "--json", *options, "--expr", expression],
         env=environment(NIX_REMOTE=str(store), HOME=str(store)),
         capture_output=True,
         text=True,

@@ -89,6 +89,7 @@ named [
 ]
 // {
   inherit lib stdenv;
+  callPackage = lib.callPackageWith (import ./surface.nix);
   python3 = python;
   python311 = python;
   python313 = python;

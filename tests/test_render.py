@@ -138,6 +138,29 @@ def test_the_flake_has_the_outputs_that_it_promises(tmp_path: Path) -> None:
     assert "tnpu-nix" not in outputs["packages"]
 
 
+def test_the_front_end_is_an_output_of_the_repository_that_holds_it(tmp_path: Path) -> None:
+    folder = write(changed({}), tmp_path / "flake")
+    files = ("README.md", "pyproject.toml", "tnpu_nix/cli.py", "unrelated")
+    write(dict.fromkeys(files, "x"), folder)
+    expression = f"""
+      let
+        pkgs = import {SURFACE};
+        outputs =
+          pkgs:
+          ((import {folder}/flake.nix).outputs {{
+            nixpkgs.legacyPackages.x86_64-linux = pkgs;
+          }}).packages.x86_64-linux.tnpu-nix;
+      in
+      {{
+        inherit (outputs pkgs) drvPath;
+        source = builtins.readDir (outputs (pkgs // {{ callPackage = _: given: given; }})).src;
+      }}
+    """
+    found = evaluate(expression, tmp_path / "store", "--read-write-mode")
+    assert "tnpu-nix" in found["drvPath"]
+    assert set(found["source"]) == {"README.md", "pyproject.toml", "tnpu_nix"}
+
+
 def test_overrides_are_an_overlay_over_the_components(tmp_path: Path) -> None:
     folder = write(changed({}), tmp_path)
     (folder / "nix" / "overrides.nix").write_text("final: prev: { pk = prev.pk // { mark = 1; }; }")
