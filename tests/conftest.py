@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tnpu_nix import pinsfile
+from tnpu_nix.pins import Pin
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -30,6 +33,10 @@ class Project:
     def run(self, *arguments: str | Path, env: dict[str, str] | None = None) -> Ran:
         """Run the real `tnpu-nix` here."""
         return run_command(*arguments, cwd=self.root, env={**self.env, **(env or {})})
+
+    def pin(self, name: str = "spike") -> Pin:
+        """A pin as pins.toml has it now."""
+        return dict(pinsfile.load(self.pins).pins.items())[name]
 
     def files(self) -> dict[str, bytes]:
         """Every file that a user sees, with its content."""

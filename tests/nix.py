@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import environment
+from tnpu_nix.prefetch import sri_from_base32
 
 
 def evaluate(expression: str, store: Path, *options: str) -> Any:
@@ -20,3 +21,10 @@ def evaluate(expression: str, store: Path, *options: str) -> Any:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def nar_hash(folder: Path) -> str:
+    """The hash that nix itself gives a plain folder."""
+    argv = ["nix-hash", "--type", "sha256", "--base32", str(folder)]
+    done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=True)
+    return sri_from_base32(done.stdout.strip())

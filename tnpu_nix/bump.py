@@ -6,37 +6,45 @@ import ast
 import contextlib
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import git, pinsfile, project, transaction
+from tnpu_nix import pinsfile, project, transaction
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 from tnpu_nix.nix import version as nix_version
-from tnpu_nix.pins import PIN_NAMES, Pin
-from tnpu_nix.prefetch import Prefetched, prefetch
+from tnpu_nix.pins import PIN_NAMES, Pin, Toolchain
+from tnpu_nix.prefetch import prefetch
+from tnpu_nix.resolve import resolve
 
 # What the templates can give triton's build beside setuptools, wheel, cmake and ninja.
 _BINDINGS = ("pybind11", "nanobind")
 
 
 @dataclass(frozen=True)
-class Bumped:
-    """What a bump did."""
+class Request:
+    """A pin that is to move, and where to."""
+
+    name: str
+    what: str | None = None  # a revision, branch or tag; None: the head of the branch it tracks
+
+
+@dataclass(frozen=True)
+class Move:
+    """One pin before and after."""
 
     name: str
     old: Pin
     new: Pin
     ref: str | None  # the branch or tag that was followed
     options: dict[str, Any]  # build options that the new source asks for: key → value
-    files: list[str]  # written, below the project; empty if all was so already
 
     def lines(self) -> list[str]:
         """Return what changed, for people."""
-        if not self.files:
-            return [f"{self.name} is at {self.new.rev} already; nothing was written"]
+        if self.old == self.new and not self.options:
+            return [f"{self.name} is at {self.new.rev} already"]
         followed = f" ({self.ref})" if self.ref else ""
         changed = [
             f"{self.name}: {self.new.url}",
@@ -44,63 +52,91 @@ class Bumped:
             f"  date  {self.old.date} -> {self.new.date}",
             f"  hash  {self.old.hash} -> {self.new.hash}",
         ]
-        changed += [f"  {key} = {value}" for key, value in self.options.items()]
-        return [*changed, f"  wrote {', '.join(self.files)}"]
+        return [*changed, *(f"  {key} = {value}" for key, value in self.options.items())]
 
 
-def bump(root: Path, name: str, what: str, nix: Nix, say: Callable[[str], None]) -> Bumped:
-    """Move the pin *name* to the commit that *what* names, and regenerate.
+@dataclass(frozen=True)
+class Bumped:
+    """What a bump did, or would do."""
+
+    moves: list[Move]
+    files: list[str]  # that differ, below the project; empty if all was so already
+    written: bool  # False: only looked at
+
+    def lines(self) -> list[str]:
+        """Return what changed, for people."""
+        lines = [line for move in self.moves for line in move.lines()]
+        if not self.files:
+            return [*lines, "nothing was written"]
+        return [*lines, f"{'wrote' if self.written else 'would write'} {', '.join(self.files)}"]
+
+
+Say = Callable[[str], None]
+
+
+def bump(
+    root: Path, requests: Sequence[Request], nix: Nix, say: Say, *, dry_run: bool = False
+) -> Bumped:
+    """Move pins, all or none, and regenerate.
 
     Args:
         root: the folder that holds pins.toml.
-        what: a full revision, a branch or a tag.
         say: takes a line about what is going on.
+        dry_run: resolve and prefetch, and write nothing.
 
     Raises:
         TnpuError: at any step; every file is then as it was.
     """
-    if name not in PIN_NAMES:
-        raise TnpuError(f"there is no pin {name!r}", f"pins are {', '.join(PIN_NAMES)}")
+    _check(requests)
     nix_version()  # the prefetch would fail without nix only after the whole download
     with transaction.locked(root, say):
         text = pinsfile.read_text(root / pinsfile.FILE_NAME)
         toolchain = pinsfile.parse(text)
         # Before the long part: what would stop the write at the end.
         project.refuse_edited(project.differences(root, toolchain), force=False)
-        old = dict(toolchain.pins.items())[name]
-        say(f"asking {old.url} for {what}")
-        resolved = git.resolve(old.url, what)
-        say(f"fetching {name} at {resolved.rev}")
-        source = prefetch(nix, old.url, resolved.rev, submodules=old.submodules, lfs=old.lfs)
-        wanted = triton_options(nix.on_disk(source.path)) if name == "triton" else {}
-        options = {
-            key: value
-            for key, value in wanted.items()
-            if getattr(toolchain.triton, key.replace("-", "_")) != value
-        }
-        new_text = pinsfile.edit(text, _changes(name, source, options))
-        updated = pinsfile.parse(new_text)
-        found = project.differences(root, updated)
+        moves = [_move(toolchain, request, nix, say) for request in requests]
+        new_text = text
+        for move in moves:
+            new_text = pinsfile.edit(new_text, _changes(move))
+        found = project.differences(root, pinsfile.parse(new_text))
         changed = new_text != text
-        project.write(root, found, new_text if changed else None)
-    return Bumped(
-        name=name,
-        old=old,
-        new=dict(updated.pins.items())[name],
-        ref=resolved.ref,
-        options=options,
-        files=([pinsfile.FILE_NAME] if changed else []) + [one.path for one in found],
-    )
+        if not dry_run:
+            project.write(root, found, new_text if changed else None)
+    files = ([pinsfile.FILE_NAME] if changed else []) + [one.path for one in found]
+    return Bumped(moves, files, written=not dry_run)
 
 
-def _changes(
-    name: str, source: Prefetched, options: dict[str, Any]
-) -> dict[tuple[str, ...], str | list[str] | bool]:
-    pin = {key: getattr(source, key) for key in ("rev", "hash", "date")}
-    return {
-        **{("pins", name, key): value for key, value in pin.items()},
-        **{("triton", key): value for key, value in options.items()},
+def _check(requests: Sequence[Request]) -> None:
+    names = [request.name for request in requests]
+    for name in names:
+        if name not in PIN_NAMES:
+            raise TnpuError(f"there is no pin {name!r}", f"pins are {', '.join(PIN_NAMES)}")
+        if names.count(name) > 1:
+            raise TnpuError(f"the pin {name} is named twice", "name each pin once")
+
+
+def _move(toolchain: Toolchain, request: Request, nix: Nix, say: Say) -> Move:
+    """Find out where a pin moves to, and put that source into the store."""
+    name, old = request.name, dict(toolchain.pins.items())[request.name]
+    what = request.what if request.what is not None else f"refs/heads/{old.track}"
+    say(f"asking {old.url} for {what}")
+    resolved = resolve(old.url, what)
+    say(f"fetching {name} at {resolved.rev}")
+    source = prefetch(nix, old.url, resolved.rev, submodules=old.submodules, lfs=old.lfs)
+    new = old.model_copy(update={"rev": source.rev, "hash": source.hash, "date": source.date})
+    wanted = triton_options(nix.on_disk(source.path)) if name == "triton" else {}
+    options = {
+        key: value
+        for key, value in wanted.items()
+        if getattr(toolchain.triton, key.replace("-", "_")) != value
     }
+    return Move(name, old, new, resolved.ref, options)
+
+
+def _changes(move: Move) -> dict[tuple[str, ...], Any]:
+    """Return the keys of pins.toml that a move writes, with their values."""
+    pin = {("pins", move.name, key): getattr(move.new, key) for key in ("rev", "hash", "date")}
+    return pin | {("triton", key): value for key, value in move.options.items()}
 
 
 def triton_options(source: Path) -> dict[str, Any]:

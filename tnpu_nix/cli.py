@@ -16,6 +16,7 @@ from tnpu_nix import build as builds
 from tnpu_nix import bump as bumps
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version
+from tnpu_nix.pins import PIN_NAMES
 from tnpu_nix.progress import watching
 
 _error_console = Console(stderr=True)
@@ -137,14 +138,29 @@ def generate(context: click.Context, check: bool, force: bool) -> None:
 
 
 @main.command()
-@click.argument("name")
-@click.argument("revision")
+@click.argument("pins", nargs=-1, required=True, metavar="NAME [REV] | NAME=REV...")
+@click.option("--dry-run", is_flag=True, help="Show all that would change, and write nothing.")
 @_store
 @click.pass_context
-def bump(context: click.Context, name: str, revision: str, store: Path | None) -> None:
-    """Move the pin NAME to REVISION: a full revision, a branch or a tag."""
-    for line in bumps.bump(_root(context), name, revision, _nix(store), _say).lines():
+def bump(context: click.Context, pins: tuple[str, ...], dry_run: bool, store: Path | None) -> None:
+    """Move the pin NAME to REV, or several pins at once, all or none.
+
+    REV is a full or short revision (7 digits or more), a branch or a tag; without it the pin moves
+    to the head of the branch that it tracks.
+    """
+    requests = _requests(pins)
+    moved = bumps.bump(_root(context), requests, _nix(store), _say, dry_run=dry_run)
+    for line in moved.lines():
         click.echo(line)
+
+
+def _requests(words: tuple[str, ...]) -> list[bumps.Request]:
+    if all("=" in word for word in words):
+        return [bumps.Request(*word.split("=", 1)) for word in words]
+    mixed = "=" in words[0] or any(word.split("=")[0] in PIN_NAMES for word in words[1:])
+    if len(words) > 2 or mixed:
+        raise click.UsageError("one pin as NAME [REV], or several as NAME=REV NAME=REV")
+    return [bumps.Request(*words)]
 
 
 @main.command()

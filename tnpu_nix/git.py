@@ -1,4 +1,4 @@
-"""Asking git servers: an environment that no configuration can change, and what a name means."""
+"""Running git: in an environment that no configuration can change, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
 from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.pins import is_revision
 
 # Seconds: for a question that needs no objects, and for a transfer that has gone silent.
 ANSWER_TIMEOUT = 60.0
@@ -98,62 +96,6 @@ def is_local(url: str) -> bool:
     return url.startswith(("file://", "/"))
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """What a name means in a repository: the commit, and the ref that was followed."""
-
-    rev: str
-    ref: str | None  # None: the revision was given in full
-
-
-def resolve(url: str, name: str) -> Resolved:
-    """Return the commit that a full revision, a branch, a tag or a full ref names.
-
-    A tag of a tag is followed to its commit. A branch and a tag of one name are told apart by
-    their full refs (``refs/heads/…``, ``refs/tags/…``).
-
-    Raises:
-        TnpuError: unknown or ambiguous name, or the server cannot be asked.
-    """
-    if is_revision(name.lower()):
-        return Resolved(_commit_of(url, name.lower()), None)
-    refs = list_refs(url)
-    full = name.startswith("refs/") or name == "HEAD"
-    wanted = [name] if full else [f"refs/heads/{name}", f"refs/tags/{name}"]
-    found = [ref for ref in wanted if ref in refs]
-    if len(found) > 1:
-        raise TnpuError(
-            f"{name} is both a branch and a tag of {url}",
-            f"say which: {' or '.join(found)}",
-        )
-    if not found:
-        raise TnpuError(f"{url} has no branch or tag {name!r}", _suggest(name, refs))
-    # ls-remote lists what an annotated tag points to under the tag's name and "^{}".
-    peeled = refs.get(f"{found[0]}^{{}}")
-    rev = peeled or refs[found[0]]
-    if not is_revision(rev):
-        raise TnpuError(
-            f"{url} has revisions of {len(rev)} digits: its objects are named by sha256",
-            "Nix fetches repositories with revisions of 40 digits only",
-        )
-    # A branch is a commit; a light tag, or a ref of some forge, may be anything.
-    sure = found[0].startswith("refs/heads/") or found[0] == "HEAD"
-    return Resolved(rev if sure else _commit_of(url, rev), found[0])
-
-
-def _suggest(name: str, refs: dict[str, str]) -> str:
-    if re.fullmatch(r"[0-9a-f]{4,39}", name):
-        return "give the revision in full: all 40 hexadecimal digits"
-    shown = [
-        re.sub(r"^refs/(?:heads|tags)/", "", ref)
-        for ref in refs
-        if ref != "HEAD" and not ref.endswith("^{}")
-    ]
-    near = [one for one in shown if name.lower() in one.lower() or one.lower() in name.lower()]
-    text = ", ".join(dict.fromkeys((near or shown)[:6]))
-    return f"it has {text}" if text else "the repository is empty"
-
-
 def list_refs(url: str) -> dict[str, str]:
     """Return every ref of a repository → the object it names, as `git ls-remote` lists them.
 
@@ -167,33 +109,6 @@ def list_refs(url: str) -> dict[str, str]:
         raise failure(url, done.stderr)
     pairs = (line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
     return {ref: rev for rev, ref in pairs}
-
-
-def _commit_of(url: str, rev: str) -> str:
-    """Return the commit that a full object name stands for: itself, or what a tag points to.
-
-    Asked before a prefetch, which in search of a revision that is not there goes on to fetch
-    every branch: gigabytes of LLVM. A server says at once that it has no such object; one that
-    sends it with all its files, or will not send it by itself, is left to the prefetch.
-    """
-    with isolated(url) as env, temporary_folder() as folder:
-        where = ["git", "-C", str(folder)]
-        process.run([*where, "init", "--quiet", "--bare"], env=env)
-        argv = [*where, "fetch", "--quiet", "--depth=1", "--filter=tree:0", "--", url, rev]
-        try:
-            done = process.run(argv, env=env, timeout=ANSWER_TIMEOUT)
-        except process.TimedOutError:
-            return rev
-        if done.status != 0:
-            if "unadvertised object" in done.stderr:
-                return rev
-            raise failure(url, done.stderr, rev)
-        peeled = process.run([*where, "rev-parse", "--verify", f"{rev}^{{commit}}"], env=env)
-    if peeled.status != 0:
-        raise TnpuError(
-            f"{rev} of {url} is a tree or a file, not a commit", "name a commit, branch or tag"
-        )
-    return peeled.stdout.strip()
 
 
 _CAUSES: tuple[tuple[str, str, str], ...] = (

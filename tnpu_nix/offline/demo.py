@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tnpu_nix import archive, build, history, pinsfile, process, render, transaction
 from tnpu_nix.build import Built, Watcher
-from tnpu_nix.bump import bump
+from tnpu_nix.bump import Request, bump
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version, own_store_works
 from tnpu_nix.offline.repositories import Repository, make_repositories
@@ -157,7 +157,7 @@ def _git(places: Places, *arguments: str) -> None:
 
 def _bump(places: Places, name: str, what: str, nix: Nix, say: Say) -> None:
     say(f"$ tnpu-nix bump {name} {what}")
-    moved = bump(places.project, name, what, nix, lambda _line: None)
+    moved = bump(places.project, [Request(name, what)], nix, lambda _line: None)
     for line in moved.lines():
         say(f"    {line}")
 
