@@ -19,7 +19,7 @@ from tests.conftest import (
 )
 from tests.nix import nar_hash
 from tnpu_nix import pinsfile
-from tnpu_nix.bump import triton_options
+from tnpu_nix.sources import triton_options
 
 
 def test_a_branch_is_followed_and_written_with_comments_and_order_kept(

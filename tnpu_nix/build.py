@@ -18,8 +18,8 @@ from tnpu_nix import git, process, project, render
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.pins import Toolchain
-from tnpu_nix.prefetch import prefetch
 from tnpu_nix.repository import checkout_name
+from tnpu_nix.sources import fetch
 
 TARGETS = (
     *("tnpu-image", "tnpu-image-stream", "llvm", "mlir", "lld", "llvm-toolchain", "llvm-tools"),
@@ -217,11 +217,4 @@ def fetch_sources(
     for name, pin in toolchain.pins.items():
         if checkout_name(pin.url, pin.rev) not in planned:
             continue
-        say(f"fetching {name} at {pin.rev}")
-        source = prefetch(nix, pin.url, pin.rev, submodules=pin.submodules, lfs=pin.lfs)
-        if source.hash != pin.hash:
-            raise TnpuError(
-                f"pins.{name}.hash in pins.toml is {pin.hash}, but {pin.rev[:12]} of {pin.url}"
-                f" has {source.hash}",
-                f"`tnpu-nix bump {name} {pin.rev}` writes the hash that belongs to the revision",
-            )
+        fetch(toolchain, name, nix, say)

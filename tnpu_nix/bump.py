@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import re
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import pinsfile, project, transaction
+from tnpu_nix import coherence, pinsfile, project, transaction
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 from tnpu_nix.nix import version as nix_version
 from tnpu_nix.pins import PIN_NAMES, Pin, Toolchain
 from tnpu_nix.prefetch import prefetch
 from tnpu_nix.resolve import resolve
-
-# What the templates can give triton's build beside setuptools, wheel, cmake and ninja.
-_BINDINGS = ("pybind11", "nanobind")
+from tnpu_nix.sources import at_hand, triton_options
 
 
 @dataclass(frozen=True)
@@ -40,6 +34,7 @@ class Move:
     new: Pin
     ref: str | None  # the branch or tag that was followed
     options: dict[str, Any]  # build options that the new source asks for: key → value
+    source: Path  # the new source on disk
 
     def lines(self) -> list[str]:
         """Return what changed, for people."""
@@ -61,11 +56,13 @@ class Bumped:
 
     moves: list[Move]
     files: list[str]  # that differ, below the project; empty if all was so already
+    findings: list[coherence.Finding]  # what the sources say of the pins as they are now
     written: bool  # False: only looked at
 
     def lines(self) -> list[str]:
         """Return what changed, for people."""
         lines = [line for move in self.moves for line in move.lines()]
+        lines += [line for finding in self.findings for line in finding.lines()]
         if not self.files:
             return [*lines, "nothing was written"]
         return [*lines, f"{'wrote' if self.written else 'would write'} {', '.join(self.files)}"]
@@ -75,13 +72,20 @@ Say = Callable[[str], None]
 
 
 def bump(
-    root: Path, requests: Sequence[Request], nix: Nix, say: Say, *, dry_run: bool = False
+    root: Path,
+    requests: Sequence[Request],
+    nix: Nix,
+    say: Say,
+    *,
+    follow: bool = False,
+    dry_run: bool = False,
 ) -> Bumped:
     """Move pins, all or none, and regenerate.
 
     Args:
         root: the folder that holds pins.toml.
         say: takes a line about what is going on.
+        follow: move llvm, too, to the revision that the new triton names.
         dry_run: resolve and prefetch, and write nothing.
 
     Raises:
@@ -95,15 +99,31 @@ def bump(
         # Before the long part: what would stop the write at the end.
         project.refuse_edited(project.differences(root, toolchain), force=False)
         moves = [_move(toolchain, request, nix, say) for request in requests]
+        if follow:
+            moves += _follow(toolchain, moves, nix, say)
         new_text = text
         for move in moves:
             new_text = pinsfile.edit(new_text, _changes(move))
-        found = project.differences(root, pinsfile.parse(new_text))
+        updated = pinsfile.parse(new_text)
+        found = project.differences(root, updated)
         changed = new_text != text
         if not dry_run:
             project.write(root, found, new_text if changed else None)
     files = ([pinsfile.FILE_NAME] if changed else []) + [one.path for one in found]
-    return Bumped(moves, files, written=not dry_run)
+    moved = {move.name: move.source for move in moves}
+    said = coherence.findings(updated, lambda name: moved.get(name) or at_hand(updated, name, nix))
+    return Bumped(moves, files, said, written=not dry_run)
+
+
+def _follow(toolchain: Toolchain, moves: Sequence[Move], nix: Nix, say: Say) -> list[Move]:
+    """Return the move of llvm to the revision that the triton among *moves* names."""
+    triton = next((move.source for move in moves if move.name == "triton"), None)
+    if triton is None or any(move.name == "llvm" for move in moves):
+        raise TnpuError("--follow moves llvm along with triton", "bump triton, and not llvm too")
+    coupling = coherence.llvm_of(triton)
+    if coupling is None:
+        raise TnpuError("this triton does not say which LLVM it is built with", "bump llvm by hand")
+    return [_move(toolchain, Request("llvm", coupling.rev), nix, say)]
 
 
 def _check(requests: Sequence[Request]) -> None:
@@ -124,51 +144,17 @@ def _move(toolchain: Toolchain, request: Request, nix: Nix, say: Say) -> Move:
     say(f"fetching {name} at {resolved.rev}")
     source = prefetch(nix, old.url, resolved.rev, submodules=old.submodules, lfs=old.lfs)
     new = old.model_copy(update={"rev": source.rev, "hash": source.hash, "date": source.date})
-    wanted = triton_options(nix.on_disk(source.path)) if name == "triton" else {}
+    on_disk = nix.on_disk(source.path)
+    wanted = triton_options(on_disk) if name == "triton" else {}
     options = {
         key: value
         for key, value in wanted.items()
         if getattr(toolchain.triton, key.replace("-", "_")) != value
     }
-    return Move(name, old, new, resolved.ref, options)
+    return Move(name, old, new, resolved.ref, options, on_disk)
 
 
 def _changes(move: Move) -> dict[tuple[str, ...], Any]:
     """Return the keys of pins.toml that a move writes, with their values."""
     pin = {("pins", move.name, key): getattr(move.new, key) for key in ("rev", "hash", "date")}
     return pin | {("triton", key): value for key, value in move.options.items()}
-
-
-def triton_options(source: Path) -> dict[str, Any]:
-    """Return what triton's source wants of its build: keys of the table ``[triton]``.
-
-    `build-system.requires` in pyproject.toml names the binding generator: pybind11, later
-    nanobind. setup.py demands JSON_SYSPATH even without Proton where it asks for the json package
-    outside the function that serves Proton.
-    """
-    options: dict[str, Any] = {}
-    # A source without these files is built as pins.toml says.
-    with contextlib.suppress(OSError, KeyError, tomllib.TOMLDecodeError):
-        build = tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
-        names = {re.split(r"[^A-Za-z0-9_-]", one, maxsplit=1)[0] for one in build["requires"]}
-        bindings = [name for name in _BINDINGS if name in names]
-        if bindings:
-            options["build-requires"] = bindings
-    with contextlib.suppress(OSError, SyntaxError):
-        options["nlohmann-json"] = _wants_json(ast.parse((source / "setup.py").read_text()))
-    return options
-
-
-def _wants_json(setup: ast.Module) -> bool:
-    functions = [
-        node
-        for node in ast.walk(setup)
-        if isinstance(node, ast.FunctionDef) and "proton" not in node.name
-    ]
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "get_json_package_info"
-        for function in functions
-        for node in ast.walk(function)
-    )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from tnpu_nix import __version__, git, history, pinsfile, project, transaction
+from tnpu_nix import __version__, coherence, git, history, pinsfile, project, sources, transaction
 from tnpu_nix import build as builds
 from tnpu_nix import bump as bumps
 from tnpu_nix.errors import TnpuError
@@ -99,6 +101,9 @@ _store = click.option(
 )
 
 
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
 def _nix(store: Path | None, offline_profile: bool = False) -> Nix:
     if offline_profile:
         _say("offline profile: hostpkgs in nixpkgs' place, a test bench and not the real thing")
@@ -140,16 +145,20 @@ def generate(context: click.Context, check: bool, force: bool) -> None:
 @main.command()
 @click.argument("pins", nargs=-1, required=True, metavar="NAME [REV] | NAME=REV...")
 @click.option("--dry-run", is_flag=True, help="Show all that would change, and write nothing.")
+@click.option("--follow", is_flag=True, help="Move llvm to the revision that triton names.")
 @_store
 @click.pass_context
-def bump(context: click.Context, pins: tuple[str, ...], dry_run: bool, store: Path | None) -> None:
+def bump(
+    context: click.Context, pins: tuple[str, ...], dry_run: bool, follow: bool, store: Path | None
+) -> None:
     """Move the pin NAME to REV, or several pins at once, all or none.
 
     REV is a full or short revision (7 digits or more), a branch or a tag; without it the pin moves
     to the head of the branch that it tracks.
     """
     requests = _requests(pins)
-    moved = bumps.bump(_root(context), requests, _nix(store), _say, dry_run=dry_run)
+    nix = _nix(store)
+    moved = bumps.bump(_root(context), requests, nix, _say, follow=follow, dry_run=dry_run)
     for line in moved.lines():
         click.echo(line)
 
@@ -161,6 +170,32 @@ def _requests(words: tuple[str, ...]) -> list[bumps.Request]:
     if len(words) > 2 or mixed:
         raise click.UsageError("one pin as NAME [REV], or several as NAME=REV NAME=REV")
     return [bumps.Request(*words)]
+
+
+@main.command()
+@_json
+@_store
+@click.pass_context
+def check(context: click.Context, as_json: bool, store: Path | None) -> None:
+    """Hold what the sources say about each other's revisions against the pins."""
+    nix = _nix(store)
+    toolchain = pinsfile.load(_root(context) / pinsfile.FILE_NAME)
+    found = coherence.findings(
+        toolchain,
+        lambda name: (
+            sources.at_hand(toolchain, name, nix) or sources.fetch(toolchain, name, nix, _say)
+        ),
+    )
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+    else:
+        for line in (line for one in found for line in one.lines()):
+            click.echo(line)
+    errors = [one for one in found if one.is_error and one.reason is None]
+    if errors:
+        raise TnpuError(f"the pins disagree: {errors[0].fault}", errors[0].hint)
+    if not found:
+        _say("the sources agree with the pins")
 
 
 @main.command()

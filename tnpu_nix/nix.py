@@ -105,6 +105,23 @@ def check_version(nix: Nix) -> None:
         )
 
 
+def fixed_output_path(nix: Nix, sri_hash: str, name: str) -> str:
+    """Return the store path of a source with that NAR hash and name, there or not."""
+    argv = ["nix-store", "--print-fixed-path", "--recursive", "sha256", sri_hash, name]
+    done = process.run(argv, env=nix.environment())
+    if done.status != 0:
+        raise failure("nix-store --print-fixed-path", done.stderr)
+    return done.stdout.strip()
+
+
+def is_valid(nix: Nix, path: str) -> bool:
+    """Tell whether the store holds *path*."""
+    if not nix.on_disk(path).exists():
+        return False  # asking could make a store of its own
+    argv = ["nix-store", "--check-validity", path]
+    return process.run(argv, env=nix.environment()).status == 0
+
+
 _CAUSES: tuple[tuple[str, str, str], ...] = (
     (
         r"No space left on device|database or disk is full",

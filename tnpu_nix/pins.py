@@ -170,6 +170,7 @@ class Pin(_Table):
     track: Text = "main"  # the branch that the pin follows
     submodules: bool = False
     lfs: bool = False
+    mismatch: Text | None = None  # why this source may disagree with other pins; printed each time
 
 
 class Nixpkgs(_Table):

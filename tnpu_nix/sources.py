@@ -1,0 +1,80 @@
+"""The pins' sources in the store: where they are, whether they are as pinned, what they ask for."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix, fixed_output_path, is_valid
+from tnpu_nix.pins import Toolchain
+from tnpu_nix.prefetch import prefetch
+from tnpu_nix.repository import checkout_name
+
+# What the templates can give triton's build beside setuptools, wheel, cmake and ninja.
+_BINDINGS = ("pybind11", "nanobind")
+
+
+def at_hand(toolchain: Toolchain, name: str, nix: Nix) -> Path | None:
+    """Return where the source of a pin lies, None if the store does not hold it."""
+    pin = dict(toolchain.pins.items())[name]
+    path = fixed_output_path(nix, pin.hash, checkout_name(pin.url, pin.rev))
+    return nix.on_disk(path) if is_valid(nix, path) else None
+
+
+def fetch(toolchain: Toolchain, name: str, nix: Nix, say: Callable[[str], None]) -> Path:
+    """Put the source of a pin into the store, and return where it lies.
+
+    Raises:
+        TnpuError: it is not to be had, or its hash is not the one in pins.toml.
+    """
+    pin = dict(toolchain.pins.items())[name]
+    say(f"fetching {name} at {pin.rev}")
+    source = prefetch(nix, pin.url, pin.rev, submodules=pin.submodules, lfs=pin.lfs)
+    if source.hash != pin.hash:
+        raise TnpuError(
+            f"pins.{name}.hash in pins.toml is {pin.hash}, but {pin.rev[:12]} of {pin.url}"
+            f" has {source.hash}",
+            f"`tnpu-nix bump {name} {pin.rev}` writes the hash that belongs to the revision",
+        )
+    return nix.on_disk(source.path)
+
+
+def triton_options(source: Path) -> dict[str, Any]:
+    """Return what triton's source wants of its build: keys of the table ``[triton]``.
+
+    `build-system.requires` in pyproject.toml names the binding generator: pybind11, later
+    nanobind. setup.py demands JSON_SYSPATH even without Proton where it asks for the json package
+    outside the function that serves Proton.
+    """
+    options: dict[str, Any] = {}
+    # A source without these files is built as pins.toml says.
+    with contextlib.suppress(OSError, KeyError, tomllib.TOMLDecodeError):
+        build = tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
+        names = {re.split(r"[^A-Za-z0-9_-]", one, maxsplit=1)[0] for one in build["requires"]}
+        bindings = [name for name in _BINDINGS if name in names]
+        if bindings:
+            options["build-requires"] = bindings
+    with contextlib.suppress(OSError, SyntaxError):
+        options["nlohmann-json"] = _wants_json(ast.parse((source / "setup.py").read_text()))
+    return options
+
+
+def _wants_json(setup: ast.Module) -> bool:
+    functions = [
+        node
+        for node in ast.walk(setup)
+        if isinstance(node, ast.FunctionDef) and "proton" not in node.name
+    ]
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "get_json_package_info"
+        for function in functions
+        for node in ast.walk(function)
+    )
