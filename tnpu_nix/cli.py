@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -16,6 +18,8 @@ from rich.console import Console
 from tnpu_nix import __version__, coherence, git, history, pinsfile, project, sources, transaction
 from tnpu_nix import build as builds
 from tnpu_nix import bump as bumps
+from tnpu_nix import outdated as outdateds
+from tnpu_nix import verify as verifies
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version
 from tnpu_nix.pins import PIN_NAMES
@@ -110,6 +114,16 @@ def _nix(store: Path | None, offline_profile: bool = False) -> Nix:
     return Nix(store=None if store is None else store.absolute(), offline_profile=offline_profile)
 
 
+def _show(found: Sequence[Any], as_json: bool, lines: Callable[[Any], list[str]]) -> None:
+    """Print what a reading command found, as text or as JSON."""
+    if as_json:
+        plain = [one if isinstance(one, dict) else asdict(one) for one in found]
+        click.echo(json.dumps(plain, indent=2))
+        return
+    for line in (line for one in found for line in lines(one)):
+        click.echo(line)
+
+
 @main.command()
 @click.option("--check", is_flag=True, help="Write nothing; print a diff, exit 1 if there is one.")
 @click.option("--force", is_flag=True, help="Overwrite generated files that were edited by hand.")
@@ -186,16 +200,49 @@ def check(context: click.Context, as_json: bool, store: Path | None) -> None:
             sources.at_hand(toolchain, name, nix) or sources.fetch(toolchain, name, nix, _say)
         ),
     )
-    if as_json:
-        click.echo(json.dumps([asdict(one) for one in found], indent=2))
-    else:
-        for line in (line for one in found for line in one.lines()):
-            click.echo(line)
+    _show(found, as_json, lambda one: one.lines())
     errors = [one for one in found if one.is_error and one.reason is None]
     if errors:
         raise TnpuError(f"the pins disagree: {errors[0].fault}", errors[0].hint)
     if not found:
         _say("the sources agree with the pins")
+
+
+@main.command()
+@click.argument("names", nargs=-1, type=click.Choice(PIN_NAMES))
+@_json
+@_store
+@click.pass_context
+def verify(
+    context: click.Context, names: tuple[str, ...], as_json: bool, store: Path | None
+) -> None:
+    """Fetch the pins NAMES (all by default) anew, past any cache, and compare."""
+    toolchain = pinsfile.load(_root(context) / pinsfile.FILE_NAME)
+    found = verifies.verify(toolchain, names or PIN_NAMES, _nix(store), _say)
+    _show(found, as_json, lambda one: one.lines())
+    wrong = [one.name for one in found if one.fault is not None]
+    if wrong:
+        raise TnpuError(f"not as pins.toml says: {', '.join(wrong)}", "see each one above")
+
+
+@main.command()
+@_json
+@click.pass_context
+def outdated(context: click.Context, as_json: bool) -> None:
+    """Show how far each pin is behind the branch that it tracks."""
+    toolchain = pinsfile.load(_root(context) / pinsfile.FILE_NAME)
+    _show(outdateds.outdated(toolchain, _say), as_json, lambda one: [one.line()])
+
+
+@main.command()
+@_json
+@click.pass_context
+def show(context: click.Context, as_json: bool) -> None:
+    """Show the pins."""
+    toolchain = pinsfile.load(_root(context) / pinsfile.FILE_NAME)
+    pins = [{"name": name, **pin.model_dump()} for name, pin in toolchain.pins.items()]
+    row = "{name:<14} {rev:.12} {date:.10} {track:<12} {url}".format
+    _show(pins, as_json, lambda pin: [row(**pin)])
 
 
 @main.command()
