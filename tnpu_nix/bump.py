@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import coherence, pinsfile, project, transaction
+from tnpu_nix import coherence, git, pinsfile, project, transaction
+from tnpu_nix.commits import Commits, compare_link, if_cheap
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 from tnpu_nix.nix import version as nix_version
-from tnpu_nix.pins import PIN_NAMES, Pin, Toolchain
+from tnpu_nix.pins import PIN_NAMES, REBUILT, Pin, Toolchain
 from tnpu_nix.prefetch import prefetch
 from tnpu_nix.resolve import resolve
 from tnpu_nix.sources import at_hand, triton_options
@@ -35,6 +36,7 @@ class Move:
     ref: str | None  # the branch or tag that was followed
     options: dict[str, Any]  # build options that the new source asks for: key → value
     source: Path  # the new source on disk
+    log: Commits | None  # what lies between, where it is cheap to ask
 
     def lines(self) -> list[str]:
         """Return what changed, for people."""
@@ -47,7 +49,20 @@ class Move:
             f"  date  {self.old.date} -> {self.new.date}",
             f"  hash  {self.old.hash} -> {self.new.hash}",
         ]
-        return [*changed, *(f"  {key} = {value}" for key, value in self.options.items())]
+        changed += [f"  {key} = {value}" for key, value in self.options.items()]
+        return [*changed, *self._history()]
+
+    def _history(self) -> list[str]:
+        link = compare_link(self.new.url, self.old.rev, self.new.rev)
+        lines = [f"  see   {link}"] if link else []
+        if self.log is None:
+            return lines
+        if self.log.count is None:
+            return [*lines, f"  log   {self.old.rev[:12]} is no ancestor of the new revision"]
+        more = self.log.count - len(self.log.subjects)
+        shown = [f"        {subject}" for subject in self.log.subjects]
+        shown += [f"        and {more} more"] if more else []
+        return [*lines, f"  log   {self.log.count} commits", *shown]
 
 
 @dataclass(frozen=True)
@@ -65,7 +80,26 @@ class Bumped:
         lines += [line for finding in self.findings for line in finding.lines()]
         if not self.files:
             return [*lines, "nothing was written"]
+        lines += self._rebuilt()
         return [*lines, f"{'wrote' if self.written else 'would write'} {', '.join(self.files)}"]
+
+    def _rebuilt(self) -> list[str]:
+        moved = [move.name for move in self.moves if move.old != move.new or move.options]
+        rebuilt = list(dict.fromkeys(one for name in moved for one in REBUILT[name]))
+        kept = dict.fromkeys(
+            one for parts in REBUILT.values() for one in parts if one not in rebuilt
+        )
+        lines = [f"rebuilds {', '.join([*rebuilt, 'tnpu-image'])}"] if moved else []
+        return [*lines, f"keeps    {', '.join(kept)}"] if moved and kept else lines
+
+    def message(self) -> str:
+        """Return the message of a git commit of this bump."""
+        moved = [move for move in self.moves if move.old != move.new] or self.moves
+        if len(moved) == 1:
+            subject = f"{moved[0].name}: {moved[0].old.rev[:12]} -> {moved[0].new.rev[:12]}"
+        else:
+            subject = f"Move {', '.join(move.name for move in moved)}"
+        return "\n".join([subject, "", *self.lines()[:-1]]) + "\n"
 
 
 Say = Callable[[str], None]
@@ -79,6 +113,7 @@ def bump(
     *,
     follow: bool = False,
     dry_run: bool = False,
+    commit: bool = False,
 ) -> Bumped:
     """Move pins, all or none, and regenerate.
 
@@ -87,6 +122,7 @@ def bump(
         say: takes a line about what is going on.
         follow: move llvm, too, to the revision that the new triton names.
         dry_run: resolve and prefetch, and write nothing.
+        commit: make one git commit of exactly the files that are written.
 
     Raises:
         TnpuError: at any step; every file is then as it was.
@@ -107,12 +143,19 @@ def bump(
         updated = pinsfile.parse(new_text)
         found = project.differences(root, updated)
         changed = new_text != text
+        files = ([pinsfile.FILE_NAME] if changed else []) + [one.path for one in found]
+        moved = {move.name: move.source for move in moves}
+        said = coherence.findings(
+            updated, lambda name: moved.get(name) or at_hand(updated, name, nix)
+        )
+        bumped = Bumped(moves, files, said, written=not dry_run)
+        if commit:
+            git.check_clean(root, files)
         if not dry_run:
             project.write(root, found, new_text if changed else None)
-    files = ([pinsfile.FILE_NAME] if changed else []) + [one.path for one in found]
-    moved = {move.name: move.source for move in moves}
-    said = coherence.findings(updated, lambda name: moved.get(name) or at_hand(updated, name, nix))
-    return Bumped(moves, files, said, written=not dry_run)
+            if commit and files:
+                git.commit(root, files, bumped.message())
+    return bumped
 
 
 def _follow(toolchain: Toolchain, moves: Sequence[Move], nix: Nix, say: Say) -> list[Move]:
@@ -151,7 +194,8 @@ def _move(toolchain: Toolchain, request: Request, nix: Nix, say: Say) -> Move:
         for key, value in wanted.items()
         if getattr(toolchain.triton, key.replace("-", "_")) != value
     }
-    return Move(name, old, new, resolved.ref, options, on_disk)
+    log = if_cheap(old.url, old.rev, new.rev) if old.rev != new.rev else None
+    return Move(name, old, new, resolved.ref, options, on_disk, log)
 
 
 def _changes(move: Move) -> dict[tuple[str, ...], Any]:

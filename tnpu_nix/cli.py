@@ -160,19 +160,18 @@ def generate(context: click.Context, check: bool, force: bool) -> None:
 @click.argument("pins", nargs=-1, required=True, metavar="NAME [REV] | NAME=REV...")
 @click.option("--dry-run", is_flag=True, help="Show all that would change, and write nothing.")
 @click.option("--follow", is_flag=True, help="Move llvm to the revision that triton names.")
+@click.option("--commit", is_flag=True, help="Make one git commit of exactly the files written.")
 @_store
 @click.pass_context
-def bump(
-    context: click.Context, pins: tuple[str, ...], dry_run: bool, follow: bool, store: Path | None
-) -> None:
+def bump(context: click.Context, /, pins: tuple[str, ...], store: Path | None, **how: bool) -> None:
     """Move the pin NAME to REV, or several pins at once, all or none.
 
     REV is a full or short revision (7 digits or more), a branch or a tag; without it the pin moves
     to the head of the branch that it tracks.
     """
-    requests = _requests(pins)
-    nix = _nix(store)
-    moved = bumps.bump(_root(context), requests, nix, _say, follow=follow, dry_run=dry_run)
+    if how["commit"] and how["dry_run"]:
+        raise click.UsageError("--dry-run writes nothing, and so there is nothing to commit")
+    moved = bumps.bump(_root(context), _requests(pins), _nix(store), _say, **how)
     for line in moved.lines():
         click.echo(line)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -16,6 +16,8 @@ from tnpu_nix.errors import TnpuError
 ANSWER_TIMEOUT = 60.0
 
 _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
+
+_ELSEWHERE = re.compile(r"GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX|NAMESPACE)$")
 
 # All that git sees of configuration. A repository on this machine may belong to somebody else.
 _CONFIGURATION = """\
@@ -177,8 +179,44 @@ def untracked(folder: Path, names: list[str]) -> list[str]:
     """
     argv: list[str | Path] = ["git", "-C", folder, "-c", "core.fsmonitor=false", "ls-files", "-z"]
     argv += ["--others", "--exclude-standard", "--", *names]
-    env = {name: text for name, text in os.environ.items() if not _INHERITED.match(name)}
     try:
-        return process.run(argv, env=env, timeout=10.0).stdout.split("\0")[:-1]
+        return process.run(argv, env=_own_environment(), timeout=10.0).stdout.split("\0")[:-1]
     except TnpuError:
         return []  # no git, or one that hangs: a hint is not worth an error
+
+
+def check_clean(folder: Path, files: Sequence[str]) -> None:
+    """Raise if a git commit of *files* could hold more than what is about to be written.
+
+    Raises:
+        TnpuError: the folder is in no git repository, or files have changes of somebody's own.
+    """
+    argv: list[str | Path] = ["git", "-C", folder, "status", "--porcelain", "-z", "--", *files]
+    done = process.run(argv, env=_own_environment())
+    if done.status != 0:
+        raise TnpuError(f"{folder} lies in no git repository", "git init, or bump without --commit")
+    changed = [entry[3:] for entry in done.stdout.split("\0") if entry]
+    if files and changed:
+        raise TnpuError(
+            f"changed since the last git commit: {', '.join(changed)}; nothing was written",
+            "commit or stash these changes first",
+        )
+
+
+def commit(folder: Path, files: Sequence[str], message: str) -> None:
+    """Make one git commit of exactly *files*, as the user and with the user's hooks.
+
+    Raises:
+        TnpuError: git refuses; the files stay as they are.
+    """
+    for arguments in (["add", "--", *files], ["commit", "--quiet", "--file=-", "--", *files]):
+        argv: list[str | Path] = ["git", "-C", folder, *arguments]
+        done = process.run(argv, env=_own_environment(), stdin=message, timeout=None)
+        if done.status != 0:
+            said = " ".join(done.stderr.split())[:300]
+            raise TnpuError(f"git made no commit: {said}", "the files are written; commit them")
+
+
+def _own_environment() -> dict[str, str]:
+    """The user's environment, without what would have git look at another repository."""
+    return {name: text for name, text in os.environ.items() if not _ELSEWHERE.match(name)}

@@ -16,6 +16,14 @@ from tnpu_nix.repository import carries_password, url_fault
 PIN_NAMES = ("llvm", "triton", "triton_shared", "spike", "pk")
 # What `[image] links` may lead to: the components that have a place in the image.
 LINKABLE = ("llvm-tools", "pk", "python-env", "spike", "triton")
+# What is built anew when a pin moves, in the order of the builds; the image is, whatever moves.
+REBUILT = {
+    "llvm": ("llvm", "mlir", "lld", "llvm-toolchain", "llvm-tools", "triton", "python-env"),
+    "triton": ("triton", "python-env"),
+    "triton_shared": ("triton", "python-env"),
+    "spike": ("spike",),
+    "pk": ("pk", "spike"),  # spike's check runs under pk; the simulator itself is not compiled
+}
 # triton links these code generators through its in-tree back ends; kernels become RISC-V.
 REQUIRED_TARGETS = ("X86", "NVPTX", "AMDGPU", "RISCV")
 
