@@ -80,6 +80,26 @@ def test_verify_catches_a_revision_edited_by_hand(
     assert "MISMATCH spike: pins.toml has hash" in done.out
 
 
+def test_generate_and_build_notice_it_without_the_network(
+    pinned: Project, repository: GitRepository, edit: Edit
+) -> None:
+    assert pinned.run("bump", "spike", "main").status == 0
+    old = pinned.pin().rev
+    new = repository.commit("second")
+    edit(old, new)
+    before = pinned.files()
+    words = ("pins.spike.hash", f"belongs to revision {old[:7]}", f"tnpu-nix bump spike {new}")
+    pinned.run("generate").failed_with(*words)
+    pinned.run("generate", "--check").failed_with(*words)
+    assert pinned.files() == before
+    # As a generator that did not notice would have left it.
+    sources = pinned.root / "nix" / "sources.nix"
+    elsewhere = {"TNPU_NIX_STORE": str(pinned.root.parent / "empty")}
+    assert pinned.run("generate", env=elsewhere).status == 0
+    assert new in sources.read_text()
+    pinned.run("build", "spike", "--offline-profile").failed_with(*words)
+
+
 def test_verify_lists_every_failure_and_goes_on(
     pinned: Project, repository: GitRepository, edit: Edit
 ) -> None:

@@ -127,15 +127,18 @@ def _show(found: Sequence[Any], as_json: bool, lines: Callable[[Any], list[str]]
 @main.command()
 @click.option("--check", is_flag=True, help="Write nothing; print a diff, exit 1 if there is one.")
 @click.option("--force", is_flag=True, help="Overwrite generated files that were edited by hand.")
+@_store
 @click.pass_context
-def generate(context: click.Context, check: bool, force: bool) -> None:
+def generate(context: click.Context, check: bool, force: bool, store: Path | None) -> None:
     """Write flake.nix, flake.lock and nix/ from pins.toml."""
     if check and force:
         raise click.UsageError("--check writes nothing, and so there is nothing to force")
     root = _root(context)
 
     def differences() -> list[project.Difference]:
-        return project.differences(root, pinsfile.load(root / pinsfile.FILE_NAME))
+        toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
+        sources.check_hashes(toolchain, _nix(store))
+        return project.differences(root, toolchain)
 
     if check:
         found = differences()
@@ -262,6 +265,7 @@ def build(context: click.Context, target: str, offline_profile: bool, store: Pat
     root = _root(context)
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
     builds.check_generated(root, toolchain)
+    sources.check_hashes(toolchain, nix)
     if nix.offline_profile:
         builds.fetch_sources(root, toolchain, target, nix, _say)
     with watching(_error_console, history.load(root)) as watch:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import glob
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +27,33 @@ def at_hand(toolchain: Toolchain, name: str, nix: Nix) -> Path | None:
     pin = dict(toolchain.pins.items())[name]
     path = fixed_output_path(nix, pin.hash, checkout_name(pin.url, pin.rev))
     return nix.on_disk(path) if is_valid(nix, path) else None
+
+
+def check_hashes(toolchain: Toolchain, nix: Nix) -> None:
+    """Raise if a pin has the hash of another revision, as far as the store knows without network.
+
+    The classic fault: a rev edited by hand with the old hash left in place. Nix would take the old
+    source for the new one.
+
+    Raises:
+        TnpuError: names the first such pin.
+    """
+    store = nix.on_disk("/nix/store")
+    if not store.is_dir() or shutil.which("nix-store") is None:
+        return
+    for name, pin in toolchain.pins.items():
+        mine = checkout_name(pin.url, pin.rev)
+        if is_valid(nix, fixed_output_path(nix, pin.hash, mine)):
+            continue
+        repo = mine.rsplit("-", 1)[0]
+        for found in store.glob(f"*-{glob.escape(repo)}-???????"):
+            other = found.name.split("-", 1)[1]
+            if fixed_output_path(nix, pin.hash, other) == f"/nix/store/{found.name}":
+                raise TnpuError(
+                    f"pins.{name}.hash in pins.toml belongs to revision {other[-7:]}, not to"
+                    f" {pin.rev[:12]}",
+                    f"`tnpu-nix bump {name} {pin.rev}` writes the hash of that revision",
+                )
 
 
 def fetch(toolchain: Toolchain, name: str, nix: Nix, say: Callable[[str], None]) -> Path:
