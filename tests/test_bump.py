@@ -74,6 +74,13 @@ def test_of_several_pins_all_move_or_none(
     assert pinned.files() == before
 
 
+def test_triton_shared_may_be_spelled_as_its_repository_is(
+    pinned: Project, repository: GitRepository, edit: Edit
+) -> None:
+    edit(pinned.pin("triton_shared").url, repository.url + "/x")
+    pinned.run("bump", "triton-shared").failed_with("no git repository")
+
+
 @pytest.mark.parametrize("words", [["spike", "main", "x"], ["spike", "pk=main"], []])
 def test_a_bump_that_cannot_be_understood_is_a_wrong_command_line(
     pinned: Project, words: list[str]

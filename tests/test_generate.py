@@ -56,6 +56,11 @@ def test_check_of_an_agreeing_project_is_silent(project: Project) -> None:
     assert (done.status, done.out, done.err) == (0, "", "")
 
 
+def test_check_of_an_edit_by_hand_says_the_way_out(project: Project) -> None:
+    (project.root / "nix" / "pk.nix").open("a").write("# mine\n")
+    project.run("generate", "--check").failed_with("edited by hand: nix/pk.nix", "--force")
+
+
 def test_check_works_where_nothing_can_be_written(project: Project) -> None:
     (project.root / ".tnpu-nix").rename(project.root.parent / "state")
     assert project.run("generate", "--check").status == 0

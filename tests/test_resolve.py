@@ -55,6 +55,20 @@ def test_a_revision_that_no_ref_leads_to_directly_is_found(
     assert pinned.pin().rev == old
 
 
+@pytest.mark.parametrize("filters", ["true", "false"])
+def test_a_repository_named_by_its_path_is_like_any_other(
+    pinned: Project, repository: GitRepository, edit: Edit, filters: str
+) -> None:
+    old = repository.git("rev-parse", "HEAD")
+    repository.commit("second")
+    repository.git("config", "uploadpack.allowFilter", filters)
+    edit(repository.url, str(repository.path))
+    assert pinned.run("generate").status == 0
+    for what in ("main", old, old[:9]):
+        done = pinned.run("bump", "spike", what)
+        assert done.status == 0, done.err
+
+
 def test_a_short_revision_is_enough(pinned: Project, repository: GitRepository) -> None:
     old = repository.git("rev-parse", "HEAD")
     for number in range(3):

@@ -119,6 +119,7 @@ def test_who_waits_for_the_lock_is_told_so(project: Project) -> None:
     lock = project.root / ".tnpu-nix" / "lock"
     with lock.open("r+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
+        held.truncate()
         held.write("4711")
         held.flush()
         argv = [sys.executable, "-m", "tnpu_nix", "generate"]

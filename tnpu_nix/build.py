@@ -190,12 +190,10 @@ def _failed(target: str, log: _Log) -> TnpuError:
 
 def check_generated(root: Path, toolchain: Toolchain) -> None:
     """Raise if a generated file is not as pins.toml says."""
-    stale = [one.path for one in project.differences(root, toolchain)]
-    if stale:
-        raise TnpuError(
-            f"not as pins.toml says: {', '.join(stale)}",
-            "run `tnpu-nix generate`, and `tnpu-nix generate --check` to see the difference",
-        )
+    found = project.differences(root, toolchain)
+    if found:
+        names = ", ".join(one.path for one in found)
+        raise TnpuError(f"not as pins.toml says: {names}", project.way_out(found))
 
 
 def fetch_sources(

@@ -81,7 +81,8 @@ class Bumped:
         if not self.files:
             return [*lines, "nothing was written"]
         lines += self._rebuilt()
-        return [*lines, f"{'wrote' if self.written else 'would write'} {', '.join(self.files)}"]
+        names = ", ".join(self.files) if len(self.files) < 9 else f"{len(self.files)} files"
+        return [*lines, f"{'wrote' if self.written else 'would write'} {names}"]
 
     def _rebuilt(self) -> list[str]:
         moved = [move.name for move in self.moves if move.old != move.new or move.options]

@@ -145,7 +145,7 @@ def generate(context: click.Context, check: bool, force: bool, store: Path | Non
         click.echo("".join(one.unified() for one in found), nl=False)
         if found:
             count = "1 generated file differs" if len(found) == 1 else f"{len(found)} files differ"
-            raise TnpuError(f"{count} from what pins.toml says", "run `tnpu-nix generate`")
+            raise TnpuError(f"{count} from what pins.toml says", project.way_out(found))
         return
     with transaction.locked(root, _say):
         found = differences()
@@ -181,11 +181,16 @@ def bump(context: click.Context, /, pins: tuple[str, ...], store: Path | None, *
 
 def _requests(words: tuple[str, ...]) -> list[bumps.Request]:
     if all("=" in word for word in words):
-        return [bumps.Request(*word.split("=", 1)) for word in words]
+        return [_request(*word.split("=", 1)) for word in words]
     mixed = "=" in words[0] or any(word.split("=")[0] in PIN_NAMES for word in words[1:])
     if len(words) > 2 or mixed:
         raise click.UsageError("one pin as NAME [REV], or several as NAME=REV NAME=REV")
-    return [bumps.Request(*words)]
+    return [_request(*words)]
+
+
+def _request(name: str, what: str | None = None) -> bumps.Request:
+    # triton-shared is what its repository is called; the pin is a name that TOML and Nix share.
+    return bumps.Request(name.replace("-", "_"), what)
 
 
 @main.command()
@@ -261,9 +266,9 @@ def build(context: click.Context, target: str, offline_profile: bool, store: Pat
     if target not in builds.TARGETS:
         raise click.UsageError(f"no target {target!r}; targets are {', '.join(builds.TARGETS)}")
     nix = _nix(store, offline_profile)
-    check_version(nix)
     root = _root(context)
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
+    check_version(nix)
     builds.check_generated(root, toolchain)
     sources.check_hashes(toolchain, nix)
     if nix.offline_profile:

@@ -40,9 +40,7 @@ def between(url: str, old: str, new: str, timeout: float) -> Commits:
     """
     with git.isolated(url) as env, git.temporary_folder() as folder:
         where = ["git", "-C", str(folder)]
-        process.run([*where, "init", "--quiet", "--bare"], env=env)
-        argv = [*where, "fetch", "--quiet", "--filter=tree:0", "--no-tags", "--", url, new]
-        done = process.run(argv, env=env, timeout=timeout)
+        done = git.fetch_bare(folder, env, url, "--no-tags", new, timeout=timeout)
         if done.status != 0:
             raise git.failure(url, done.stderr, new)
         log = [*where, "log", "--no-show-signature"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -96,6 +96,21 @@ def temporary_folder() -> Iterator[Path]:
 def is_local(url: str) -> bool:
     """Tell whether a URL names a repository on this machine's own disk."""
     return url.startswith(("file://", "/"))
+
+
+def fetch_bare(
+    folder: Path, env: Mapping[str, str], url: str, *arguments: str, timeout: float
+) -> process.Completed:
+    """Fetch into a new bare repository in *folder*, without files where the server can.
+
+    The URL goes in as a remote's: git takes one on the command line for the remote's name, and
+    that must not be a path when files are left out.
+    """
+    where = ["git", "-C", str(folder)]
+    process.run([*where, "init", "--quiet", "--bare"], env=env)
+    process.run([*where, "remote", "add", "origin", url], env=env)
+    argv = [*where, "fetch", "--quiet", "--filter=tree:0", "origin", *arguments]
+    return process.run(argv, env=env, timeout=timeout)
 
 
 def list_refs(url: str) -> dict[str, str]:

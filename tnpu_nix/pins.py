@@ -198,6 +198,7 @@ class Image(_Table):
     name: Annotated[str, AfterValidator(_image_name)] = "tnpu-toolchain"
     registry: PublicUrl | None = None
     links: dict[ImagePath, Component] = Field(default_factory=dict)
+    packages: list[Text] = []  # more programs on PATH, names in nixpkgs
     max_layers: int = Field(default=64, ge=16, le=120)
 
 

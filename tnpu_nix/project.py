@@ -115,6 +115,17 @@ def _first_line(path: Path) -> str:
         return ""
 
 
+def way_out(found: list[Difference]) -> str:
+    """Return what to do about files that are not as pins.toml says."""
+    edited = [one.path for one in found if one.edited]
+    if not edited:
+        return "run `tnpu-nix generate`"
+    return (
+        f"edited by hand: {', '.join(edited)}; keep that in nix/overrides.nix,"
+        " then `tnpu-nix generate --force` drops it here"
+    )
+
+
 def refuse_edited(found: list[Difference], force: bool) -> None:
     """Raise if a write would lose what someone wrote by hand.
 

@@ -83,9 +83,7 @@ def _lengthen(url: str, short: str) -> str:
     """
     with git.isolated(url) as env, git.temporary_folder() as folder:
         where = ["git", "-C", str(folder)]
-        process.run([*where, "init", "--quiet", "--bare"], env=env)
-        argv = [*where, "fetch", "--quiet", "--filter=tree:0", "--", url, "+refs/*:refs/*"]
-        done = process.run(argv, env=env, timeout=_HISTORY_TIMEOUT)
+        done = git.fetch_bare(folder, env, url, "+refs/*:refs/*", timeout=_HISTORY_TIMEOUT)
         if done.status != 0:
             raise git.failure(url, done.stderr, short)
         listed = process.run([*where, "rev-parse", f"--disambiguate={short}"], env=env)
@@ -113,10 +111,8 @@ def _commit_of(url: str, rev: str) -> str:
     """
     with git.isolated(url) as env, git.temporary_folder() as folder:
         where = ["git", "-C", str(folder)]
-        process.run([*where, "init", "--quiet", "--bare"], env=env)
-        argv = [*where, "fetch", "--quiet", "--depth=1", "--filter=tree:0", "--", url, rev]
         try:
-            done = process.run(argv, env=env, timeout=git.ANSWER_TIMEOUT)
+            done = git.fetch_bare(folder, env, url, "--depth=1", rev, timeout=git.ANSWER_TIMEOUT)
         except process.TimedOutError:
             return rev
         if done.status != 0:

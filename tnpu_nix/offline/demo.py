@@ -76,7 +76,7 @@ class Places:
 
     @property
     def root(self) -> Path:
-        """The unpacked root file system of the image."""
+        """The unpacked root file system of the image built last."""
         return self.folder / "root"
 
 
@@ -111,7 +111,9 @@ def run(folder: Path, say: Say, result: Say, watch: Watcher) -> None:
 
     _bump(places, _BUMPED, "main", nix, say)
     second = _build(places, nix, result, watch)
-    _compare(image, archive.read(nix.on_disk(second.path)), result)
+    after = archive.read(nix.on_disk(second.path))
+    _doctor(places, after, result)
+    _compare(image, after, result)
     result(f"the project is in {places.project}; `git diff HEAD` there shows what the bump changed")
 
 
@@ -163,7 +165,8 @@ def _bump(places: Places, name: str, what: str, nix: Nix, say: Say) -> None:
 
 
 def _build(places: Places, nix: Nix, result: Say, watch: Watcher) -> Built:
-    result("$ tnpu-nix build tnpu-image")
+    store = f" --store {nix.store}" if nix.store is not None else ""
+    result(f"$ tnpu-nix build tnpu-image --offline-profile{store}")
     _git(places, "add", "--all")
     toolchain = pinsfile.load(places.project / pinsfile.FILE_NAME)
     build.fetch_sources(places.project, toolchain, "tnpu-image", nix, result)
@@ -183,7 +186,7 @@ def _doctor(places: Places, image: archive.Archive, result: Say) -> None:
     enter = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]
     variables = [f"{name}={value}" for name, value in image.environment.items()]
     argv = [*enter, "chroot", str(places.root), "/bin/env", "-i", *variables, "tnpu-doctor"]
-    result(f"$ chroot {places.root} tnpu-doctor")
+    result(f"$ {' '.join(argv)}")
     done = process.run(argv, timeout=None)
     for line in (done.stdout + done.stderr).splitlines():
         result(f"    {line}")
