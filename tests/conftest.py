@@ -159,7 +159,10 @@ def project(tmp_path: Path) -> Project:
     """A copy of this repository's own pins.toml, generated, in a folder of its own."""
     root = tmp_path / "project"
     root.mkdir()
-    made = Project(root, {"TNPU_NIX_STORE": str(tmp_path / "store"), "HOME": str(tmp_path)})
+    scratch = tmp_path / "tmp"  # what killed commands leave does not stay on the machine
+    scratch.mkdir()
+    env = {"TNPU_NIX_STORE": str(tmp_path / "store"), "HOME": str(tmp_path)}
+    made = Project(root, {**env, "TMPDIR": str(scratch)})
     made.pins.write_bytes((REPOSITORY / "pins.toml").read_bytes())
     assert made.run("generate").status == 0
     return made
