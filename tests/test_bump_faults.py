@@ -34,7 +34,7 @@ def test_an_interrupted_bump_leaves_nothing_running_and_nothing_behind(
             running = subprocess.Popen(
                 [sys.executable, "-m", "tnpu_nix", "bump", "spike", "main"],
                 cwd=pinned.root,
-                env=environment(**pinned.env, TMPDIR=str(scratch)),
+                env=environment(**{**pinned.env, "TMPDIR": str(scratch)}),
                 stderr=subprocess.PIPE,
                 text=True,
             )
