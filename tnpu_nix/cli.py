@@ -22,7 +22,7 @@ from tnpu_nix import outdated as outdateds
 from tnpu_nix import verify as verifies
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version
-from tnpu_nix.pins import PIN_NAMES
+from tnpu_nix.pins import PIN_NAMES, Toolchain
 from tnpu_nix.progress import watching
 
 _error_console = Console(stderr=True)
@@ -250,6 +250,12 @@ def show(context: click.Context, as_json: bool) -> None:
     pins = [{"name": name, **pin.model_dump()} for name, pin in toolchain.pins.items()]
     row = "{name:<14} {rev:.12} {date:.10} {track:<12} {url}".format
     _show(pins, as_json, lambda pin: [row(**pin)])
+
+
+@main.command()
+def schema() -> None:
+    """Print the JSON schema of pins.toml, for editors that complete and check it."""
+    click.echo(json.dumps(Toolchain.model_json_schema(), indent=2))
 
 
 @main.command()

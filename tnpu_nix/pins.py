@@ -13,6 +13,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tnpu_nix.repository import carries_password, url_fault
 
+# Of the format of pins.toml. A file of a newer one is refused.
+VERSION = 1
 PIN_NAMES = ("llvm", "triton", "triton_shared", "spike", "pk")
 # What `[image] links` may lead to: the components that have a place in the image.
 LINKABLE = ("llvm-tools", "pk", "python-env", "spike", "triton")
@@ -149,8 +151,13 @@ def _targets(value: list[str]) -> list[str]:
 
 
 Text = Annotated[str, AfterValidator(_printable), AfterValidator(_non_empty)]
-Revision = Annotated[str, AfterValidator(_revision)]
-Sri = Annotated[str, AfterValidator(_sri)]
+# The patterns are for editors; the validators say in words what is wrong.
+Revision = Annotated[
+    str, AfterValidator(_revision), Field(json_schema_extra={"pattern": "^[0-9a-f]{40}$"})
+]
+Sri = Annotated[
+    str, AfterValidator(_sri), Field(json_schema_extra={"pattern": "^sha256-[A-Za-z0-9+/]{43}=$"})
+]
 Url = Annotated[Text, AfterValidator(_url)]
 Component = Annotated[str, AfterValidator(_linkable)]
 PublicUrl = Annotated[Text, AfterValidator(_no_password)]
@@ -273,6 +280,7 @@ class Pins(_Table):
 class Toolchain(_Table):
     """All of pins.toml."""
 
+    version: int = Field(default=VERSION, ge=1, le=VERSION)  # of the file's format
     nixpkgs: Nixpkgs
     pins: Pins
     image: Image = Image()

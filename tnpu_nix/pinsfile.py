@@ -17,7 +17,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.pins import PIN_NAMES, Toolchain
+from tnpu_nix.pins import PIN_NAMES, VERSION, Toolchain
 from tnpu_nix.repository import same_repository_key
 
 FILE_NAME = "pins.toml"
@@ -82,6 +82,12 @@ def read_text(path: Path) -> str:
 def parse(text: str, name: str = FILE_NAME) -> Toolchain:
     """Check the text of a pins.toml and return the model; raises as `load` does."""
     data = _toml(text, name)
+    version = data.get("version")
+    if type(version) is int and version > VERSION:
+        raise TnpuError(
+            f"{name} is of version {version}, and this tnpu-nix knows version {VERSION}",
+            "use a newer tnpu-nix",
+        )
     toolchain, found = _validate(data)
     found += [*_shared_repositories(data), *_nested_links(data)]
     if toolchain is None or found:

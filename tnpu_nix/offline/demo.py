@@ -22,6 +22,8 @@ _BUMPED = "spike"
 _HEAD = """\
 # Pins of the demo: miniature stand-ins for the upstreams, in git repositories on this machine.
 
+version = 1
+
 [image]
 name = "tnpu-demo"
 
