@@ -1,4 +1,4 @@
-"""Write closureInfo's three files from the closure that Nix put into .attrs.json."""
+"""Write closureInfo's files from the closure that Nix put into .attrs.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main(attrs: Path, out: Path) -> None:
-    """Write `store-paths`, `registration` and `total-nar-size` below `out`.
+    """Write `store-paths` and `registration` below `out`.
 
     The registration is what `nix-store --load-db` reads: per path, one line each for path,
     NAR hash, NAR size, deriver (left empty), number of references, and the references.
@@ -29,7 +29,6 @@ def main(attrs: Path, out: Path) -> None:
     out.mkdir()
     (out / "store-paths").write_text("".join(f"{item['path']}\n" for item in closure))
     (out / "registration").write_text("".join(f"{line}\n" for line in registration))
-    (out / "total-nar-size").write_text(f"{sum(item['narSize'] for item in closure)}\n")
 
 
 if __name__ == "__main__":

@@ -7,25 +7,23 @@
 }:
 let
   lib = import ./lib.nix;
-  layers = [
-    (import ./runtime.nix)
-    (import ./tools.nix)
-    (import ./stdenv.nix)
-    (import ./trivial.nix)
-    (import ./fetch.nix)
-    (import ./python.nix)
-    (import ./docker.nix)
-    (import ./cross.nix)
+  layers = map import [
+    ./host/libraries.nix
+    ./host/programs.nix
+    ./stdenv
+    ./stdenv/cross.nix
+    ./builders.nix
+    ./python
+    ./docker
   ];
   base = self: {
     inherit lib system config;
     pkgs = self;
-    callPackage = self.newScope { };
-    newScope = extra: lib.callPackageWith (self // extra);
-    buildPackages = self;
-    hostDerivation = import ./host-derivation.nix { inherit lib system; };
+    callPackage = lib.callPackageWith self;
+    hostDerivation = import ./host/derivation.nix { inherit system; };
   };
 in
-assert lib.assertMsg (system == "x86_64-linux")
-  "hostpkgs: built for x86_64-linux only, not for ${system}";
+assert lib.assertMsg (
+  system == "x86_64-linux"
+) "hostpkgs: built for x86_64-linux only, not for ${system}";
 lib.makeExtensible (lib.extends (lib.composeManyExtensions (layers ++ overlays)) base)

@@ -19,6 +19,9 @@ addToSearchPath() {
 
 # concatTo ARRAY VAR...: append to ARRAY the words of each variable (or its elements).
 concatTo() {
+    local -
+    # Words are split, but a * in a flag is no file name.
+    set -o noglob
     local -n target=$1
     shift
     local name
@@ -86,8 +89,7 @@ activateInputs() {
     PATH=
     for dep in $initialPath; do addToSearchPath PATH "$dep/bin"; done
     HOST_PATH=$PATH
-    for dep in $stdenvCc ${nativeBuildInputs-} ${propagatedNativeBuildInputs-} \
-        ${depsBuildBuild-}; do
+    for dep in $stdenvCc ${nativeBuildInputs-} ${propagatedNativeBuildInputs-}; do
         addInput native "$dep"
     done
     for dep in ${buildInputs-} ${propagatedBuildInputs-}; do addInput target "$dep"; done
@@ -119,7 +121,7 @@ activateInputs() {
 
 # substituteStream TEXTVAR WHAT OPTIONS...: apply --replace… and --subst-var… options.
 substituteStream() {
-    local -n text=$1
+    local -n _text=$1
     local what=$2 option pattern replacement
     shift 2
     while (($#)); do
@@ -128,7 +130,7 @@ substituteStream() {
             --replace | --replace-warn | --replace-fail | --replace-quiet)
                 pattern=$2 replacement=$3
                 shift 3
-                if [[ $text != *"$pattern"* ]]; then
+                if [[ $_text != *"$pattern"* ]]; then
                     local problem="substitute: '$pattern' does not occur in $what"
                     [[ $option != --replace-fail ]] || die "$problem"
                     [[ $option == --replace-quiet ]] || echo "warning: $problem" >&2
@@ -138,7 +140,7 @@ substituteStream() {
             --subst-var-by) pattern=@$2@ replacement=$3 && shift 3 ;;
             *) die "substitute: unknown option '$option'" ;;
         esac
-        text=${text//"$pattern"/"$replacement"}
+        _text=${_text//"$pattern"/"$replacement"}
     done
 }
 
@@ -301,8 +303,17 @@ runPhase() {
     [[ $phase != unpackPhase ]] || cd -- "${sourceRoot:-.}"
 }
 
+exitHandler() {
+    local status=$?
+    trap - ERR EXIT
+    set +e
+    if ((status == 0)); then runHook exitHook; else runHook failureHook; fi
+    exit "$status"
+}
+
 genericBuild() {
     local phase
+    trap exitHandler EXIT
     if [[ -n ${buildCommandPath-} ]]; then source "$buildCommandPath"; return; fi
     if [[ -n ${buildCommand-} ]]; then eval "$buildCommand"; return; fi
     : "${phases:=${prePhases-} unpackPhase patchPhase ${preConfigurePhases-} configurePhase \

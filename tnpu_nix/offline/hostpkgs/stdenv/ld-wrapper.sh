@@ -1,9 +1,6 @@
 #!@shell@
 # The linker with the store's loader, and a run path for every store folder that it
 # links from. Folders of inputs come before the machine's own.
-real=@program@
-ldflags=NIX_LDFLAGS
-[[ -z ${crossBuild-} ]] || ldflags+=_FOR_BUILD
 args=()
 for arg; do
     # gcc hands long command lines over in a file, quoted as for a shell.
@@ -16,12 +13,12 @@ done
 mode=dynamic
 for arg in "${args[@]}"; do
     case $arg in
-        -r | -i | --relocatable) exec "$real" "$@" ;;
+        -r | -i | --relocatable) exec @program@ "$@" ;;
         -static | --no-dynamic-linker | --version | -v | -V) mode=static ;;
     esac
 done
 
-first=() last=(${!ldflags}) previous=
+first=() last=($NIX_LDFLAGS) previous=
 for arg in "${last[@]}"; do [[ $arg != -L/* ]] || first+=("$arg"); done
 add_rpath() {
     [[ $1 == "$NIX_STORE"/* && " ${last[*]} " != *" -rpath $1 "* ]] || return 0
@@ -38,4 +35,4 @@ if [[ $mode == dynamic ]]; then
     done
     last+=(-dynamic-linker @loader@ -rpath @glibc@/lib -rpath @gcclib@/lib)
 fi
-exec "$real" "${first[@]}" "$@" "${last[@]}"
+exec @program@ "${first[@]}" "$@" "${last[@]}"

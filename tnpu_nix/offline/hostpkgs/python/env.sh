@@ -17,13 +17,11 @@ for path in $paths; do
     modules=$path/lib/$libPrefix/site-packages
     [[ ! -d $modules ]] || cp -rsT --no-clobber --no-preserve=mode "$modules" "$site"
     for program in "$path"/bin/*; do
-        [[ -e $program ]] || continue
         name=${program##*/}
-        script=$path/bin/.$name-wrapped
-        if [[ -e $out/bin/$name ]]; then continue; fi
-        if [[ -f $script ]] && head -n 1 "$script" | grep -q python; then
+        [[ -e $program && ! -e $out/bin/$name ]] || continue
+        if head -n 1 "$program" | grep -qa '^#!.*/python3$'; then
             # Run it by this environment's interpreter, which sees all the modules.
-            sed "1s|.*|#!$out/bin/python3|" "$script" >"$out/bin/$name"
+            sed "1s|.*|#!$out/bin/python3|" "$program" >"$out/bin/$name"
             chmod +x "$out/bin/$name"
         else
             ln -s "$program" "$out/bin/$name"

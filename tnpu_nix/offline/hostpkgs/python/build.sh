@@ -27,39 +27,20 @@ pythonImportsCheckPhase() {
     done
 }
 
-# Each program becomes a launcher that knows where its modules are.
+# Each program finds its modules, whoever starts it.
 wrapPythonPrograms() {
-    local program hidden line path
+    local program line path paths=
+    local -a arguments=()
+    concatTo arguments makeWrapperArgs
+    for path in "$out" $pythonDependencies; do paths+="'$path/$sitePackages', "; done
     for program in "$out"/bin/*; do
         [[ -f $program && ! -L $program ]] || continue
         IFS= LC_ALL=C read -r -n 256 line <"$program" || true
         [[ $line == '#!'*python* ]] || continue
-        hidden=$out/bin/.${program##*/}-wrapped
-        mv "$program" "$hidden"
-        sed -i "1s|.*|#!$pythonRuntime/bin/python3|" "$hidden"
-        {
-            echo "#!$pythonRuntime/bin/python3"
-            echo "import runpy, site, sys"
-            for path in "$out" $pythonDependencies; do
-                echo "site.addsitedir('$path/$sitePackages')"
-            done
-            echo "sys.argv[0] = __file__"
-            echo "runpy.run_path('$hidden', run_name='__main__')"
-        } >"$program"
-        chmod +x "$program"
-        if [[ -n ${makeWrapperArgs-} ]]; then
-            local -a arguments=()
-            concatTo arguments makeWrapperArgs
-            wrapPythonProgram "$program" "${arguments[@]}"
-        fi
+        sed -i -e "1s|.*|#!$pythonRuntime/bin/python3|" \
+            -e "1a import site, sys; sys.argv[0] = '$program'" \
+            -e "1a [site.addsitedir(path) for path in ($paths)]" "$program"
+        ((${#arguments[@]} == 0)) || wrapProgram "$program" "${arguments[@]}"
     done
-}
-
-# The launcher keeps its name and moves aside, as .NAME-wrapped is taken.
-wrapPythonProgram() {
-    local program=$1 launcher=$out/bin/.${1##*/}-launcher
-    shift
-    mv "$program" "$launcher"
-    makeWrapper "$launcher" "$program" "$@"
 }
 [[ -n ${dontWrapPythonPrograms-} ]] || postFixupHooks+=(wrapPythonPrograms)

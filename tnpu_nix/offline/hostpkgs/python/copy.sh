@@ -1,5 +1,5 @@
 # Copy the machine's Python into $out, laid out as upstream does (site-packages instead
-# of Debian's dist-packages). Run by python-interpreter.nix.
+# of Debian's dist-packages). Run by default.nix.
 need /usr/bin/python3
 host=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 asked=${libPrefix#python}

@@ -8,26 +8,15 @@ in
   glibc = hostDerivation {
     pname = "host-glibc";
     apt = "libc6 libgcc-s1 patchelf";
-    # nsswitch's modules and libgcc_s are loaded by name at run time, without a
-    # NEEDED entry that ldd would show.
-    libs = [
-      "libm.so.6"
-      "libmvec.so.1"
-      "libpthread.so.0"
-      "libdl.so.2"
-      "librt.so.1"
-      "libutil.so.1"
-      "libanl.so.1"
-      "libresolv.so.2"
-      "libnss_files.so.2"
-      "libnss_dns.so.2"
-      "libnss_compat.so.2"
-    ];
     script = ''
       mkdir -p $out/lib
       need $multiarch/ld-linux-x86-64.so.2 /usr/bin/patchelf
       install -m 755 $multiarch/ld-linux-x86-64.so.2 $out/lib/
-      for lib in libc.so.6 libgcc_s.so.1 $libs; do
+      # nsswitch's modules and libgcc_s are loaded by name at run time, without a
+      # NEEDED entry that ldd would show.
+      for lib in libc.so.6 libm.so.6 libmvec.so.1 libpthread.so.0 libdl.so.2 librt.so.1 \
+        libutil.so.1 libanl.so.1 libresolv.so.2 libgcc_s.so.1 libnss_files.so.2 \
+        libnss_dns.so.2 libnss_compat.so.2; do
         need $multiarch/$lib
         install -m 755 $multiarch/$lib $out/lib/
         patchelf --set-rpath $out/lib $out/lib/$lib
@@ -51,7 +40,7 @@ in
     '';
   };
 
-  # What host-tools.sh needs to make a copied program independent of the machine.
+  # What tools.sh needs to make a copied program independent of the machine.
   runtimeEnv = {
     runtimeLibs = [
       "${self.glibc}/lib"

@@ -1,7 +1,7 @@
 # makeWrapper PROGRAM WRAPPER OPTIONS… and wrapProgram PROGRAM OPTIONS…: nixpkgs' options
-# --set, --set-default, --unset, --prefix, --suffix, --add-flags, --run, --argv0.
+# --set, --set-default, --unset, --prefix, --suffix, --add-flags.
 makeWrapper() {
-    local program=$1 wrapper=$2 flags= name=
+    local program=$1 wrapper=$2 flags=
     shift 2
     mkdir -p "$(dirname "$wrapper")"
     {
@@ -14,13 +14,10 @@ makeWrapper() {
                 --prefix) printf 'export %s=%q${%s:+%q$%s}\n' "$2" "$4" "$2" "$3" "$2" && shift 4 ;;
                 --suffix) printf 'export %s=${%s:+$%s%q}%q\n' "$2" "$2" "$2" "$3" "$4" && shift 4 ;;
                 --add-flags) flags+=" $2" && shift 2 ;;
-                --run) echo "$2" && shift 2 ;;
-                --argv0) name=$2 && shift 2 ;;
-                --inherit-argv0) shift ;;
                 *) die "makeWrapper: unknown option '$1'" ;;
             esac
         done
-        echo "exec ${name:+-a $name }\"$program\"$flags \"\$@\""
+        printf 'exec %q%s "$@"\n' "$program" "$flags"
     } >"$wrapper"
     chmod +x "$wrapper"
 }

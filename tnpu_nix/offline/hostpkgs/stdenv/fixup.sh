@@ -18,7 +18,6 @@ _assignFirst outputDev dev out
 _assignFirst outputBin bin out
 _assignFirst outputLib lib out
 _assignFirst outputDoc doc out
-_assignFirst outputDevdoc devdoc REMOVE
 for _output in outputDev outputBin outputLib outputDoc; do
     _assignFirst "$_output" "${outputs%% *}"
 done
@@ -75,7 +74,6 @@ _moveOutputs() {
     local file
     moveToOutput share/info "${!outputInfo}"
     moveToOutput share/doc "${!outputDoc}"
-    moveToOutput share/gtk-doc "${!outputDevdoc}"
     moveToOutput share/man "${!outputMan}"
     [[ -n ${moveToDev-1} ]] || return 0
     moveToOutput include "${!outputInclude}"
@@ -157,11 +155,13 @@ _shrinkRpaths() {
     done < <(find "$prefix" -type f \( -perm -0100 -o -name '*.so' -o -name '*.so.*' \) -print0)
 }
 
-# A library that only the machine's /usr/lib has would be missing in an image: say so now.
+# A loader or a library that only the machine has would be missing in an image: say so now.
 _checkNeeded() {
-    [[ -z ${dontCheckNeeded-} ]] || return 0
     local file=$1 lib dir found
     local -a dirs
+    found=$(patchelf --print-interpreter "$file" 2>/dev/null) || found=$NIX_STORE/
+    [[ $found == "$NIX_STORE"/* ]] || die "$file is started by the machine's own $found: \
+link it with \$CC, or set its interpreter with patchelf"
     IFS=: read -r -a dirs < <(patchelf --print-rpath "$file") || true
     for lib in $(patchelf --print-needed "$file"); do
         [[ $lib != ld-linux* && $lib != /* ]] || continue
@@ -177,7 +177,7 @@ fixupOutputHooks+=(_strip _patchShebangsAuto _shrinkRpaths)
 
 # patchShebangs [--build|--host] PATH...: make #! lines of executables point at the store.
 patchShebangs() {
-    local search=$PATH file line interpreter found args
+    local search=$PATH file line interpreter found args time
     case $1 in
         --host) search=$HOST_PATH:$PATH && shift ;;
         --build) shift ;;
@@ -192,7 +192,10 @@ patchShebangs() {
         found=$(_runTimeProgram "$(PATH=$search type -P "${interpreter##*/}")") || found=
         [[ -n $found ]] || continue
         echo "$file: interpreter directive changed from \"$line\" to \"#!$found${args:+ $args}\""
+        # A configure that is newer than before would make make run autoconf.
+        time=$(stat --format=%y "$file")
         sed -i -e "1s|.*|#!$found${args:+ $args}|" "$file"
+        touch --date="$time" "$file"
     done < <(find "$@" -type f -perm -0100 -print0)
 }
 

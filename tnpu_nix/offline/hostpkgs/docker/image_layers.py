@@ -2,7 +2,7 @@
 
 The layering pipeline is nixpkgs' `layeringPipeline`: a list of [operation, argument...],
 each of which turns a graph of store paths, a list of graphs or a dict of graphs into
-another (semantics as documented for nixpkgs' flatten-references-graph).
+another. Of nixpkgs' operations (flatten-references-graph) those that nix/image.nix uses are here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import sys
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +49,15 @@ class Graph:
                 edges[ref].append(path)
         return Graph(edges)
 
-    def reachable(self, roots: Iterable[str], blocked: frozenset[str] = frozenset()) -> set[str]:
-        """Paths that can be reached from `roots` (included) without entering `blocked`."""
+    def reachable(self, roots: Iterable[str]) -> set[str]:
+        """Paths that can be reached from `roots`, these included."""
         seen: set[str] = set()
         todo = [root for root in roots if root in self.edges]
         while todo:
             path = todo.pop()
             if path not in seen:
                 seen.add(path)
-                todo.extend(r for r in self.edges[path] if r not in blocked)
+                todo.extend(self.edges[path])
         return seen
 
 
@@ -64,25 +65,6 @@ def graph_of(closure: list[dict[str, Any]]) -> Graph:
     """The graph of a closure as Nix exports it, smallest paths first."""
     nodes = sorted(closure, key=lambda node: (node["narSize"], node["path"]))
     return Graph({n["path"]: sorted(r for r in n["references"] if r != n["path"]) for n in nodes})
-
-
-def topological(graph: Graph) -> list[str]:
-    """All paths, each before the paths that it refers to."""
-    order: list[str] = []
-    seen: set[str] = set()
-    for start in sorted(graph.edges):
-        stack = [(start, iter(graph.edges[start]))] if start not in seen else []
-        seen.add(start)
-        while stack:
-            path, refs = stack[-1]
-            following = next((r for r in refs if r not in seen), None)
-            if following is None:
-                order.append(path)
-                stack.pop()
-            else:
-                seen.add(following)
-                stack.append((following, iter(graph.edges[following])))
-    return order[::-1]
 
 
 def popularity_contest(graph: Graph) -> list[Graph]:
@@ -94,7 +76,8 @@ def popularity_contest(graph: Graph) -> list[Graph]:
     ways = dict.fromkeys(graph.edges, 0)
     score = dict.fromkeys(graph.edges, 0)
     referrers = graph.reversed().edges
-    for path in topological(graph):
+    # Each path after all that refer to it.
+    for path in TopologicalSorter(referrers).static_order():
         if not referrers[path]:
             ways[path], score[path] = 1, 1
         for ref in graph.edges[path]:
@@ -108,53 +91,17 @@ def popularity_contest(graph: Graph) -> list[Graph]:
     return [graph.restricted([path]) for path in sorted(graph.edges, key=rank, reverse=True)]
 
 
-def split_paths(specs: list[Any]) -> Step:
-    """Split a graph at paths: {main: only they need, common: others need too, rest}."""
-
-    def chosen(graph: Graph) -> Iterator[str]:
-        for spec in specs:
-            if not isinstance(spec, dict):
-                yield from [spec] if spec in graph.edges else []
-            elif "children_of" in spec:
-                parents = spec["children_of"]
-                for parent in parents if isinstance(parents, list) else [parents]:
-                    yield from graph.edges.get(parent, [])
-            else:
-                raise PipelineError(f"split_paths: {spec} is neither a path nor children_of")
+def subcomponent_in(paths: list[str]) -> Step:
+    """Split off `paths` and what needs them: {main, rest}."""
 
     def run(graph: Graph) -> dict[str, Graph]:
-        split = frozenset(chosen(graph))
-        if not split:
-            return {"rest": graph}
-        roots = [path for path, refs in graph.reversed().edges.items() if not refs]
-        if len(roots) == 1 and roots[0] in split:
-            return {"main": graph}
-        off = graph.reachable(split)
-        others = graph.reachable([root for root in roots if root not in split], split)
-        parts = {
-            "main": graph.restricted(off - others),
-            "common": graph.restricted(off & others),
-            "rest": graph.restricted(others - off),
+        main = graph.reversed().reachable(paths)
+        return {
+            "main": graph.restricted(main),
+            "rest": graph.restricted(graph.edges.keys() - main),
         }
-        return {name: part for name, part in parts.items() if part.edges}
 
     return run
-
-
-def subcomponent(out: bool) -> Callable[[list[str]], Step]:
-    """Split off what `paths` need (out), or what needs them (in): {main, rest}."""
-
-    def configure(paths: list[str]) -> Step:
-        def run(graph: Graph) -> dict[str, Graph]:
-            main = (graph if out else graph.reversed()).reachable(paths)
-            return {
-                "main": graph.restricted(main),
-                "rest": graph.restricted(graph.edges.keys() - main),
-            }
-
-        return run
-
-    return configure
 
 
 def flatten(value: Value) -> list[Graph]:
@@ -188,12 +135,6 @@ def split_every(count: int) -> Step:
         return [graph.restricted(paths[i : i + count]) for i in range(0, len(paths), count)]
 
     return run
-
-
-def remove_paths(paths: list[str] | str) -> Step:
-    """Drop paths from a graph."""
-    unwanted = {paths} if isinstance(paths, str) else set(paths)
-    return lambda graph: graph.restricted(graph.edges.keys() - unwanted)
 
 
 def over(key: str, operation: list[Any]) -> Step:
@@ -233,12 +174,9 @@ OPERATIONS: dict[str, Callable[..., Step]] = {
     "over": over,
     "pipe": pipe,
     "popularity_contest": lambda: popularity_contest,
-    "remove_paths": remove_paths,
     "reverse": lambda: lambda value: list(value)[::-1],
     "split_every": split_every,
-    "split_paths": split_paths,
-    "subcomponent_in": subcomponent(out=False),
-    "subcomponent_out": subcomponent(out=True),
+    "subcomponent_in": subcomponent_in,
 }
 
 
@@ -258,9 +196,20 @@ def base_layer_count(settings: dict[str, Any]) -> int:
     if settings["from_image"] is None:
         return 0
     with tarfile.open(settings["from_image"]) as archive:
+        if "manifest.json" not in archive.getnames():
+            raise PipelineError(f"fromImage {settings['from_image']} is not a docker-archive")
         manifest = archive.extractfile("manifest.json")
         assert manifest is not None
         return len(json.load(manifest)[0]["Layers"])
+
+
+def default_pipeline(settings: dict[str, Any]) -> list[list[Any]]:
+    """The most popular paths get a layer each, as far as `maxLayers` allows."""
+    # One layer goes to the files outside the store.
+    available = settings["maxLayers"] - 1 - base_layer_count(settings)
+    if available < 1:
+        raise PipelineError(f"maxLayers {settings['maxLayers']} leaves no layer for store paths")
+    return [["popularity_contest"], ["limit_layers", available]]
 
 
 def layers_of(
@@ -269,13 +218,8 @@ def layers_of(
     """The store paths of each layer; `own` are paths that the image does not hold."""
     graph = graph_of(closure)
     graph = graph.restricted(graph.edges.keys() - own)
-    available = settings["maxLayers"] - 1 - base_layer_count(settings)
-    if available < 1:
-        raise PipelineError(
-            f"the base image leaves no layer of the {settings['maxLayers']} that maxLayers allows"
-        )
     # A pipeline of one's own sees to its number of layers itself, as in nixpkgs.
-    pipeline = settings["pipeline"] or [["popularity_contest"], ["limit_layers", available]]
+    pipeline = settings["pipeline"] or default_pipeline(settings)
     return [sorted(part.edges) for part in flatten(pipe(pipeline)(graph)) if part.edges]
 
 
@@ -284,8 +228,7 @@ def main(attrs_file: Path, out: Path) -> None:
     attrs = json.loads(attrs_file.read_text())
     settings = json.loads(attrs["settings"]) | json.loads(Path(attrs["config"]).read_text())
     own = {attrs["config"], str(Path(settings["customisation_layer"]).parent)}
-    closure = attrs["closure"] if attrs["includeStorePaths"] else []
-    settings["store_layers"] = layers_of(closure, settings, own)
+    settings["store_layers"] = layers_of(attrs["closure"], settings, own)
     settings["tag"] = settings["tag"] or out.name.partition("-")[0]
     out.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n")
 
@@ -294,4 +237,4 @@ if __name__ == "__main__":
     try:
         main(Path(sys.argv[1]), Path(sys.argv[2]))
     except PipelineError as problem:
-        sys.exit(f"error: layeringPipeline: {problem}")
+        sys.exit(f"error: dockerTools: {problem}")

@@ -1,5 +1,5 @@
 # Copy modules of Debian's Python packages into $out/$sitePackages. Run by
-# python-packages.nix with $modules, $optional, $dists (names of metadata folders).
+# packages.nix with $modules, $optional and $dist (the name of the metadata folder).
 from=/usr/lib/python3/dist-packages
 to=$out/$sitePackages
 mkdir -p "$to"
@@ -11,12 +11,12 @@ for module in $optional; do
     [[ ! -e $from/$module ]] || cp -rL "$from/$module" "$to/"
 done
 shopt -s nullglob
-for dist in $dists $optional; do
+for one in $dist $optional; do
     # Debian spells a distribution's name with capitals in some versions and not in others.
     for info in "$from"/*.dist-info "$from"/*.egg-info; do
         name=${info##*/}
         name=${name%%-*}
-        if [[ ${name,,} == "${dist,,}" ]]; then cp -rL "$info" "$to/"; fi
+        if [[ ${name,,} == "${one,,}" ]]; then cp -rL "$info" "$to/"; fi
     done
 done
 find "$to" -name __pycache__ -prune -exec rm -rf {} +

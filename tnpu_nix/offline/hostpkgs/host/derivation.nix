@@ -1,6 +1,6 @@
-# A derivation that runs on the machine's own shell and tools, before there is a
-# stdenv: it copies or links what the machine has into the store.
-{ lib, system }:
+# A derivation that runs on the machine's own shell and tools, before there is a stdenv: it copies
+# or links what the machine has into the store.
+{ system }:
 {
   pname,
   version ? "host",
@@ -30,11 +30,11 @@ let
         "-c"
         # The last word is the shell's: it would exec a last external command, and
         # Nix kills a builder that closes its standard error before it exits, as cp does.
-        ". ${./host-tools.sh}\n${script}\n:"
+        ". ${./tools.sh}\n${script}\n:"
       ];
       PATH = "/usr/bin:/bin";
       LC_ALL = "C.UTF-8";
     }
   );
 in
-drv // { inherit pname version passthru meta; } // passthru
+drv // { inherit pname version meta; } // passthru
