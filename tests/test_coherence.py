@@ -46,7 +46,9 @@ def coupling(form: str, rev: str) -> dict[str, str]:
 @pytest.fixture(params=["llvm-hash.txt", "llvm-info.json"])
 def trio(project: Project, tmp_path: Path, request: pytest.FixtureRequest) -> Trio:
     made = {name: GitRepository(tmp_path / "repos" / f"{name}.git") for name in URLS}
-    text = project.pins.read_text()
+    # This repository's own pins say why theirs may disagree; these tests begin without that.
+    lines = project.pins.read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("mismatch"))
     for name, url in URLS.items():
         text = text.replace(url, made[name].url)
     project.pins.write_text(text)
