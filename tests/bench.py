@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conftest import environment
+from tnpu_nix.archive import Archive
 from tnpu_nix.build import hostpkgs
 from tnpu_nix.nix import Nix
 
@@ -93,3 +95,15 @@ def python_package(name: str, dependencies: str = "", more: str = "") -> str:
       pythonImportsCheck = [ "{name}" ];
       {more}
     }})"""
+
+
+def members(image: Archive) -> dict[str, list[str]]:
+    """Return layer (its name in the archive) → the names of the files in it."""
+    found: dict[str, list[str]] = {}
+    wanted = {layer.member for layer in image.layers}
+    with tarfile.open(image.path, "r|*") as tar:
+        for member in tar:
+            if member.name in wanted and (content := tar.extractfile(member)):
+                with tarfile.open(fileobj=content, mode="r|") as layer:
+                    found[member.name] = [one.name.removeprefix("./") for one in layer]
+    return found

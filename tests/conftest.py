@@ -36,7 +36,7 @@ class Project:
 
     def pin(self, name: str = "spike") -> Pin:
         """A pin as pins.toml has it now."""
-        return dict(pinsfile.load(self.pins).pins.items())[name]
+        return pinsfile.load(self.pins).pins.named(name)
 
     def files(self) -> dict[str, bytes]:
         """Every file that a user sees, with its content."""

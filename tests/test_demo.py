@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench import members
 from tests.conftest import Demo, Project, environment
 from tnpu_nix import archive, pinsfile
 from tnpu_nix.build import hostpkgs
@@ -159,10 +160,10 @@ def offline_config() -> str:
     )
 
 
-def layer_of(image: archive.Archive, folder: Path) -> dict[str, str]:
+def layer_of(image: archive.Archive) -> dict[str, str]:
     """Return store name (without hash) → diff id, of every layer that holds one store path."""
     found = {}
-    names = archive.members(image)
+    names = members(image)
     for layer in image.layers:
         paths = {
             name.split("/")[2] for name in names[layer.member] if name.startswith("nix/store/")
@@ -180,12 +181,12 @@ def test_a_move_of_one_pin_leaves_the_other_components_layers_as_they_are(
     demo: Demo, image: archive.Archive, tmp_path: Path, pin: str, moved: str
 ) -> None:
     project = demo.project(tmp_path / "project")
-    url = dict(pinsfile.load(project.pins).pins.items())[pin].url
+    url = pinsfile.load(project.pins).pins.named(pin).url
     tags = subprocess.run(["git", "ls-remote", "--tags", url], capture_output=True, text=True)
     tag = tags.stdout.split("refs/tags/")[1].split("\n")[0].removesuffix("^{}")
     assert project.run("bump", pin, tag).status == 0
     after = archive.read(built(project))
-    before_layers, after_layers = layer_of(image, tmp_path), layer_of(after, tmp_path)
+    before_layers, after_layers = layer_of(image), layer_of(after)
 
     def of(layers: dict[str, str], component: str) -> str:
         return next(layer for name, layer in layers.items() if component in name)

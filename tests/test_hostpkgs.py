@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import Bench, derivation, inserted, python_package, script
+from tests.bench import Bench, derivation, inserted, members, python_package, script
 from tests.conftest import Demo
 from tnpu_nix import archive
 from tnpu_nix.build import hostpkgs
@@ -339,7 +339,7 @@ def test_an_image_lies_on_its_base(bench: Bench) -> None:
     assert len(above.layers) == 5
     assert [one.diff_id for one in above.layers[:3]] == [one.diff_id for one in below.layers]
     assert above.config["config"]["Env"] == ["A=own", "B=base"]
-    names = archive.members(above)[above.layers[-1].member]
+    names = members(above)[above.layers[-1].member]
     assert "etc/file" in names and "bin/bash" in names
     assert "leaves no layer" in bench.fails(image("full", f"fromImage = {BASE}; maxLayers = 4;"))
     no_image = 'fromImage = runCommand "no.tar" { } "tar -cf $out /dev/null";'
@@ -358,7 +358,7 @@ def test_a_pipeline_says_which_paths_share_a_layer(bench: Bench) -> None:
     read = archive.read(bench.build(image("piped", pipeline)))
     paths = [
         {name.split("/")[2].split("-", 1)[1] for name in names if name.startswith("nix/store/")}
-        for names in (archive.members(read)[layer.member] for layer in read.layers)
+        for names in (members(read)[layer.member] for layer in read.layers)
     ]
     assert {"bash-host"} in paths and {"host-glibc-host"} in paths
     assert "unknown operation 'no'" in bench.fails(image("x", 'layeringPipeline = [ [ "no" ] ];'))

@@ -77,15 +77,3 @@ def _tar(*arguments: str | Path) -> None:
     done = process.run(["tar", *arguments], timeout=None)
     if done.status != 0:
         raise TnpuError(f"tar failed: {done.stderr.strip()}", "check the disk and the archive")
-
-
-def members(archive: Archive) -> dict[str, list[str]]:
-    """Return layer (its name in the archive) → the names of the files in it."""
-    found: dict[str, list[str]] = {}
-    wanted = {layer.member for layer in archive.layers}
-    with tarfile.open(archive.path, "r|*") as tar:
-        for member in tar:
-            if member.name in wanted and (content := tar.extractfile(member)):
-                with tarfile.open(fileobj=content, mode="r|") as layer:
-                    found[member.name] = [one.name.removeprefix("./") for one in layer]
-    return found

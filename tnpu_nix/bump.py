@@ -15,7 +15,7 @@ from tnpu_nix.nix import version as nix_version
 from tnpu_nix.pins import PIN_NAMES, REBUILT, Pin, Toolchain
 from tnpu_nix.prefetch import prefetch
 from tnpu_nix.resolve import resolve
-from tnpu_nix.sources import at_hand, triton_options
+from tnpu_nix.sources import at_hand, unmet_options
 
 
 @dataclass(frozen=True)
@@ -181,20 +181,15 @@ def _check(requests: Sequence[Request]) -> None:
 
 def _move(toolchain: Toolchain, request: Request, nix: Nix, say: Say) -> Move:
     """Find out where a pin moves to, and put that source into the store."""
-    name, old = request.name, dict(toolchain.pins.items())[request.name]
+    name, old = request.name, toolchain.pins.named(request.name)
     what = request.what if request.what is not None else f"refs/heads/{old.track}"
     say(f"asking {old.url} for {what}")
     resolved = resolve(old.url, what)
     say(f"fetching {name} at {resolved.rev}")
-    source = prefetch(nix, old.url, resolved.rev, submodules=old.submodules, lfs=old.lfs)
+    source = prefetch(nix, old, resolved.rev)
     new = old.model_copy(update={"rev": source.rev, "hash": source.hash, "date": source.date})
     on_disk = nix.on_disk(source.path)
-    wanted = triton_options(on_disk) if name == "triton" else {}
-    options = {
-        key: value
-        for key, value in wanted.items()
-        if getattr(toolchain.triton, key.replace("-", "_")) != value
-    }
+    options = unmet_options(toolchain.triton, on_disk) if name == "triton" else {}
     log = if_cheap(old.url, old.rev, new.rev) if old.rev != new.rev else None
     return Move(name, old, new, resolved.ref, options, on_disk, log)
 

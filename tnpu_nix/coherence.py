@@ -11,7 +11,7 @@ from pathlib import Path
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.pins import Toolchain, is_revision
 from tnpu_nix.repository import same_repository_key
-from tnpu_nix.sources import triton_options
+from tnpu_nix.sources import unmet_options
 
 # Where triton says which LLVM it is built with: the second one up to 3.7, the first from then on.
 _INFO, _HASH = "cmake/llvm-info.json", "cmake/llvm-hash.txt"
@@ -112,8 +112,7 @@ def _llvm(toolchain: Toolchain, triton: Path) -> list[Finding]:
 
 
 def _build_requirements(toolchain: Toolchain, triton: Path) -> list[Finding]:
-    wanted = triton_options(triton)
-    has = {key: getattr(toolchain.triton, key.replace("-", "_")) for key in wanted}
+    has = toolchain.triton.model_dump(by_alias=True)
     return [
         Finding(
             "triton",
@@ -123,8 +122,7 @@ def _build_requirements(toolchain: Toolchain, triton: Path) -> list[Finding]:
             True,
             toolchain.pins.triton.mismatch,
         )
-        for key, value in wanted.items()
-        if has[key] != value
+        for key, value in unmet_options(toolchain.triton, triton).items()
     ]
 
 

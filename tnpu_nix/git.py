@@ -17,6 +17,7 @@ ANSWER_TIMEOUT = 60.0
 
 _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
 
+# What would have git look at another repository than the one in its folder.
 _ELSEWHERE = re.compile(r"GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX|NAMESPACE)$")
 
 # All that git sees of configuration. A repository on this machine may belong to somebody else.

@@ -272,9 +272,14 @@ class Pins(_Table):
     spike: Pin
     pk: Pin
 
+    def named(self, name: str) -> Pin:
+        """Return one pin by its name, one of PIN_NAMES."""
+        pin: Pin = getattr(self, name)
+        return pin
+
     def items(self) -> list[tuple[str, Pin]]:
         """Return (name, pin) for each upstream, in the order of PIN_NAMES."""
-        return [(name, getattr(self, name)) for name in PIN_NAMES]
+        return [(name, self.named(name)) for name in PIN_NAMES]
 
 
 class Toolchain(_Table):

@@ -316,7 +316,6 @@ def edit(text: str, changes: Mapping[tuple[str, ...], Any]) -> str:
     Comments, order and blank lines stay. A key that is not there yet is added to its table; a
     value that is equal already is left as it is spelled.
     """
-    # newline="" text: tomlkit keeps each line's own ending only if it sees it.
     try:
         document = tomlkit.parse(text)
     except TOMLKitError as error:

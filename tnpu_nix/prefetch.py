@@ -13,6 +13,7 @@ from tnpu_nix import git, process
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 from tnpu_nix.nix import failure as store_failure
+from tnpu_nix.pins import Pin
 from tnpu_nix.repository import checkout_name
 
 # Seconds for a whole source; LLVM's is half a gigabyte even without its history.
@@ -55,25 +56,25 @@ def program() -> Path:
     return Path(found) if found else _SHIPPED
 
 
-def prefetch(nix: Nix, url: str, rev: str, *, submodules: bool, lfs: bool) -> Prefetched:
-    """Put one revision of a repository into the store.
+def prefetch(nix: Nix, pin: Pin, rev: str) -> Prefetched:
+    """Put one revision of a pin's repository into the store.
 
     Args:
-        rev: 40 hexadecimal digits.
-        submodules: whether submodules are part of the source, and so of its hash.
-        lfs: whether Git LFS content is.
+        pin: names the repository, and says whether submodules and Git LFS content are part of
+            the source, and so of its hash.
+        rev: 40 hexadecimal digits; need not be the pin's own.
 
     Raises:
         TnpuError: the repository, the revision or the store is not to be had.
     """
-    chosen = program()
+    chosen, url = program(), pin.url
     argv = [
         *(["bash", chosen] if chosen == _SHIPPED else [chosen]),
         *("--url", url, "--rev", rev, "--quiet"),
         # On a name that a store path cannot have, only the shipped program can help.
         *(["--name", checkout_name(url, rev)] if chosen == _SHIPPED else []),
-        *(["--fetch-submodules"] if submodules else []),
-        *(["--fetch-lfs"] if lfs else []),
+        *(["--fetch-submodules"] if pin.submodules else []),
+        *(["--fetch-lfs"] if pin.lfs else []),
     ]
     with git.isolated(url) as env:
         done = process.run(argv, env={**env, **nix.variables()}, timeout=TIMEOUT)

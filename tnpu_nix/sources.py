@@ -14,7 +14,7 @@ from typing import Any
 
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, fixed_output_path, is_valid
-from tnpu_nix.pins import Toolchain
+from tnpu_nix.pins import Toolchain, Triton
 from tnpu_nix.prefetch import prefetch
 from tnpu_nix.repository import checkout_name
 
@@ -24,7 +24,7 @@ _BINDINGS = ("pybind11", "nanobind")
 
 def at_hand(toolchain: Toolchain, name: str, nix: Nix) -> Path | None:
     """Return where the source of a pin lies, None if the store does not hold it."""
-    pin = dict(toolchain.pins.items())[name]
+    pin = toolchain.pins.named(name)
     path = fixed_output_path(nix, pin.hash, checkout_name(pin.url, pin.rev))
     return nix.on_disk(path) if is_valid(nix, path) else None
 
@@ -42,10 +42,9 @@ def check_hashes(toolchain: Toolchain, nix: Nix) -> None:
     if not store.is_dir() or shutil.which("nix-store") is None:
         return
     for name, pin in toolchain.pins.items():
-        mine = checkout_name(pin.url, pin.rev)
-        if is_valid(nix, fixed_output_path(nix, pin.hash, mine)):
+        if at_hand(toolchain, name, nix) is not None:
             continue
-        repo = mine.rsplit("-", 1)[0]
+        repo = checkout_name(pin.url, pin.rev).rsplit("-", 1)[0]
         for found in store.glob(f"*-{glob.escape(repo)}-???????"):
             other = found.name.split("-", 1)[1]
             if fixed_output_path(nix, pin.hash, other) == f"/nix/store/{found.name}":
@@ -62,9 +61,9 @@ def fetch(toolchain: Toolchain, name: str, nix: Nix, say: Callable[[str], None])
     Raises:
         TnpuError: it is not to be had, or its hash is not the one in pins.toml.
     """
-    pin = dict(toolchain.pins.items())[name]
+    pin = toolchain.pins.named(name)
     say(f"fetching {name} at {pin.rev}")
-    source = prefetch(nix, pin.url, pin.rev, submodules=pin.submodules, lfs=pin.lfs)
+    source = prefetch(nix, pin, pin.rev)
     if source.hash != pin.hash:
         raise TnpuError(
             f"pins.{name}.hash in pins.toml is {pin.hash}, but {pin.rev[:12]} of {pin.url}"
@@ -92,6 +91,12 @@ def triton_options(source: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, SyntaxError):
         options["nlohmann-json"] = _wants_json(ast.parse((source / "setup.py").read_text()))
     return options
+
+
+def unmet_options(options: Triton, source: Path) -> dict[str, Any]:
+    """Return those of `triton_options` that pins.toml has otherwise."""
+    has = options.model_dump(by_alias=True)
+    return {key: value for key, value in triton_options(source).items() if has[key] != value}
 
 
 def _wants_json(setup: ast.Module) -> bool:

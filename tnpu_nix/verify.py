@@ -34,15 +34,14 @@ def verify(
 
     One pin's failure does not keep the others from being looked at.
     """
-    pins = dict(toolchain.pins.items())
-    return [_verify(name, pins[name], nix, say) for name in names]
+    return [_verify(name, toolchain.pins.named(name), nix, say) for name in names]
 
 
 def _verify(name: str, pin: Pin, nix: Nix, say: Callable[[str], None]) -> Verified:
     say(f"fetching {name} at {pin.rev}")
     try:
         git.list_refs(pin.url)  # tells a repository that is gone from a revision that is
-        source = prefetch(nix, pin.url, pin.rev, submodules=pin.submodules, lfs=pin.lfs)
+        source = prefetch(nix, pin, pin.rev)
     except TnpuError as error:
         return Verified(name, error.what, error.hint)
     if source.hash != pin.hash:

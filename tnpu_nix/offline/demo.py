@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tnpu_nix import archive, build, history, pinsfile, process, render, transaction
 from tnpu_nix.build import Built, Watcher
-from tnpu_nix.bump import Request, bump
+from tnpu_nix.bump import Request, Say, bump
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version, own_store_works
 from tnpu_nix.offline.repositories import Repository, make_repositories
@@ -51,8 +50,6 @@ _ZEROS = "0" * 40
 _NO_HASH = "sha256-" + "A" * 43 + "="
 
 _IDENTITY = ("-c", "user.name=tnpu-nix demo", "-c", "user.email=demo@example.invalid")
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -101,9 +98,8 @@ def run(folder: Path, say: Say, result: Say, watch: Watcher) -> None:
     _start_project(places, upstreams, say)
     for name in PIN_NAMES:
         # The pin that moves later starts at the older of its two revisions.
-        _bump(
-            places, name, next(iter(upstreams[name].tags)) if name == _BUMPED else "main", nix, say
-        )
+        (tag,) = upstreams[name].tags
+        _bump(places, name, tag if name == _BUMPED else upstreams[name].branch, nix, say)
 
     first = _build(places, nix, result, watch)
     image = archive.read(nix.on_disk(first.path))
@@ -111,7 +107,7 @@ def run(folder: Path, say: Say, result: Say, watch: Watcher) -> None:
     _doctor(places, image, result)
     _git(places, *_IDENTITY, "commit", "--quiet", "--allow-empty", "--message", "The first image")
 
-    _bump(places, _BUMPED, "main", nix, say)
+    _bump(places, _BUMPED, upstreams[_BUMPED].branch, nix, say)
     second = _build(places, nix, result, watch)
     after = archive.read(nix.on_disk(second.path))
     _doctor(places, after, result)
@@ -138,7 +134,7 @@ def _host_python() -> str:
 
 
 def _start_project(places: Places, upstreams: dict[str, Repository], say: Say) -> None:
-    """Write the pins.toml to start from, in a git repository: Nix looks at what git tracks."""
+    """Write the pins.toml to start from, in a git repository that will show what changes."""
     places.project.mkdir(parents=True, exist_ok=True)
     # What an earlier demo generated, perhaps with an earlier generator, is this one's to replace.
     shutil.rmtree(places.project / "nix", ignore_errors=True)
