@@ -1,0 +1,1 @@
+"""The commands: each calls one module and prints."""
