@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.conftest import environment
 from tnpu_nix.archive import Archive
-from tnpu_nix.build import hostpkgs
+from tnpu_nix.flake import hostpkgs
 from tnpu_nix.nix import Nix
 
 

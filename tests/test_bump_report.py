@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from tests.conftest import GitRepository, Project, environment
-from tnpu_nix.build import TARGETS
 from tnpu_nix.commits import SCREENFUL, compare_link
+from tnpu_nix.flake import TARGETS
 from tnpu_nix.pins import REBUILT
 
 OLD, NEW = "a" * 40, "b" * 40

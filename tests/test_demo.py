@@ -13,7 +13,7 @@ import pytest
 from tests.bench import members
 from tests.conftest import Demo, Project, environment
 from tnpu_nix import archive, pinsfile
-from tnpu_nix.build import hostpkgs
+from tnpu_nix.flake import hostpkgs
 from tnpu_nix.nix import Nix
 
 # demo.folder

@@ -12,7 +12,7 @@ import pytest
 from tests.bench import Bench, derivation, inserted, members, python_package, script
 from tests.conftest import Demo
 from tnpu_nix import archive
-from tnpu_nix.build import hostpkgs
+from tnpu_nix.flake import hostpkgs
 from tnpu_nix.nix import Nix
 
 

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
-from urllib.parse import quote
 
-from tnpu_nix import git, process, project, render
+from tnpu_nix import flake, git, process, project
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import checkout_name
 from tnpu_nix.sources import fetch
 
-TARGETS = (
-    *("tnpu-image", "tnpu-image-stream", "llvm", "mlir", "lld", "llvm-toolchain", "llvm-tools"),
-    *("triton", "python-env", "spike", "pk", "tnpu-nix", "default"),
-)
-
 # Numbers of Nix's internal-json log, from ActivityType and ResultType in its source (logging.hh).
 _BUILD, _SUBSTITUTE = 105, 108
 _LOG_LINE, _PHASE = 101, 104
 _LAST_LINES = 25
-# What the output tnpu-nix is built from, in the one repository that has it.
-_FRONT_END = ("pyproject.toml", "README.md")
 
 
 @dataclass
@@ -57,30 +46,6 @@ class Built:
 Watcher = Callable[[dict[int, Activity], Activity | None], None]
 
 
-def hostpkgs() -> Path:
-    """Return the folder of the offline profile's package set."""
-    return Path(str(resources.files("tnpu_nix.offline"))) / "hostpkgs"
-
-
-@contextlib.contextmanager
-def _flake(root: Path) -> Iterator[Path]:
-    """Yield a copy of the project's own flake, and of nothing else that lies there.
-
-    Nix copies a flake's whole folder into the store: all of it outside git, and in git only what
-    is tracked. A copy of the files that matter is the same flake in both cases, and its path has
-    no characters that a flake reference gives a meaning to.
-    """
-    with git.temporary_folder() as folder:
-        for name in (render.FLAKE, render.LOCK, *_FRONT_END):
-            if (root / name).is_file():
-                shutil.copy(root / name, folder / name)
-        for name in ("nix", "tnpu_nix"):
-            if (root / name).is_dir():
-                ignored = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(root / name, folder / name, ignore=ignored)
-        yield folder
-
-
 def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
     """Build one output of the project's flake.
 
@@ -91,8 +56,9 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
     Raises:
         TnpuError: the build failed; the details are the last lines of the derivation's log.
     """
-    with _flake(root) as flake, git.temporary_folder() as scratch:
-        argv = [*_nix_build(nix, flake, target), "--json", "--log-format", "internal-json"]
+    with flake.copied(root) as copy, git.temporary_folder() as scratch:
+        argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link"]
+        argv += ["--json", "--log-format", "internal-json"]
         answer = scratch / "answer.json"
         log = _Log(watch)
         with process.stream_stderr(argv, env=nix.environment(), stdout_file=answer) as running:
@@ -104,13 +70,6 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
             raise _failed(target, log)
         outputs = json.loads(answer.read_text())[0]["outputs"]
     return Built(outputs.get("out") or next(iter(outputs.values())), log.finished)
-
-
-def _nix_build(nix: Nix, flake: Path, target: str) -> list[str]:
-    argv = ["nix", "build", f"path:{quote(str(flake))}#{target}", "--no-link"]
-    if nix.offline_profile:
-        argv += ["--override-input", "nixpkgs", f"path:{quote(str(hostpkgs()))}"]
-    return argv
 
 
 class _Log:
@@ -206,8 +165,8 @@ def fetch_sources(
     Raises:
         TnpuError: a source is not to be had, or its hash is not the one in pins.toml.
     """
-    with _flake(root) as flake:
-        argv = [*_nix_build(nix, flake, target), "--dry-run"]
+    with flake.copied(root) as copy:
+        argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link", "--dry-run"]
         done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:
         raise failure(f"evaluating {target}", done.stderr)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tnpu_nix import build as builds
-from tnpu_nix import history, pinsfile, sources
+from tnpu_nix import flake, history, pinsfile, sources
 from tnpu_nix.commands.common import error_console, nix_of, root_of, say, store_option
 from tnpu_nix.nix import check_version
 from tnpu_nix.progress import watching
@@ -24,8 +24,8 @@ from tnpu_nix.progress import watching
 @click.pass_context
 def build(context: click.Context, target: str, offline_profile: bool, store: Path | None) -> None:
     """Build TARGET (tnpu-image by default) and print its path."""
-    if target not in builds.TARGETS:
-        raise click.UsageError(f"no target {target!r}; targets are {', '.join(builds.TARGETS)}")
+    if target not in flake.TARGETS:
+        raise click.UsageError(f"no target {target!r}; targets are {', '.join(flake.TARGETS)}")
     nix = nix_of(store, offline_profile)
     root = root_of(context)
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)

@@ -1,0 +1,89 @@
+"""The project's own flake, as nix is given it, and what its outputs are called in the store."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from urllib.parse import quote
+
+from tnpu_nix import git, process, render
+from tnpu_nix.nix import Nix, failure
+
+TARGETS = (
+    *("tnpu-image", "tnpu-image-stream", "llvm", "mlir", "lld", "llvm-toolchain", "llvm-tools"),
+    *("triton", "python-env", "spike", "pk", "tnpu-nix", "default"),
+)
+
+_SYSTEM = "x86_64-linux"
+# What the output tnpu-nix is built from, in the one repository that has it.
+_FRONT_END = ("pyproject.toml", "README.md")
+_PATHS = """packages: builtins.mapAttrs (_: one: {
+  derivation = one.drvPath;
+  paths = builtins.listToAttrs (
+    map (output: { name = output; value = one.${output}.outPath; }) one.outputs
+  );
+}) packages"""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What an output of the flake is called in the store, whether it is built or not."""
+
+    name: str  # one of TARGETS
+    derivation: str  # store path, .drv
+    paths: dict[str, str]  # output of the derivation ("out", …) → store path
+
+
+def hostpkgs() -> Path:
+    """Return the folder of the offline profile's package set."""
+    return Path(str(resources.files("tnpu_nix.offline"))) / "hostpkgs"
+
+
+@contextlib.contextmanager
+def copied(root: Path) -> Iterator[Path]:
+    """Yield a copy of the project's own flake, and of nothing else that lies there.
+
+    Nix copies a flake's whole folder into the store: all of it outside git, and in git only what
+    is tracked. A copy of the files that matter is the same flake in both cases, and its path has
+    no characters that a flake reference gives a meaning to.
+    """
+    with git.temporary_folder() as folder:
+        for name in (render.FLAKE, render.LOCK, *_FRONT_END):
+            if (root / name).is_file():
+                shutil.copy(root / name, folder / name)
+        for name in ("nix", "tnpu_nix"):
+            if (root / name).is_dir():
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(root / name, folder / name, ignore=ignored)
+        yield folder
+
+
+def installable(nix: Nix, copy: Path, target: str) -> list[str]:
+    """Return the words that name an output of a copied flake to nix."""
+    words = [f"path:{quote(str(copy))}#{target}"]
+    if nix.offline_profile:
+        words += ["--override-input", "nixpkgs", f"path:{quote(str(hostpkgs()))}"]
+    return words
+
+
+def outputs(root: Path, nix: Nix) -> dict[str, Output]:
+    """Evaluate the flake and return its outputs by name; nothing is built or fetched for it.
+
+    The derivations are in the store afterwards. An output under two names (``default``) is there
+    under both.
+
+    Raises:
+        TnpuError: the flake does not evaluate.
+    """
+    with copied(root) as copy:
+        words = installable(nix, copy, f"packages.{_SYSTEM}")
+        argv = ["nix", "eval", "--json", *words, "--apply", _PATHS]
+        done = process.run(argv, env=nix.environment(), timeout=None)
+    if done.status != 0:
+        raise failure("evaluating the flake", done.stderr)
+    return {name: Output(name, **found) for name, found in json.loads(done.stdout).items()}
