@@ -27,6 +27,7 @@ packages:
 
 test-packages:
 	@scripts/install-packages tests/debian-packages.txt
+	@scripts/unpack-servers
 
 $(VENV)/.installed: pyproject.toml | packages
 	$(PYTHON) -m venv $(VENV)
