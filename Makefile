@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format clean packages test-packages
+.PHONY: demo test bench lint format clean packages test-packages
 
 demo: $(VENV)/.installed
 	$(BIN)/tnpu-nix demo .demo
 
 test: test-packages $(VENV)/.installed-dev
 	$(BIN)/pytest
+
+# What docs/measurements.md reports: every file of benchmarks/ that compares something.
+bench: test-packages $(VENV)/.installed-dev
+	@for one in $$(ls benchmarks/bench_*.py); do $(BIN)/python -m benchmarks.$$(basename $$one .py); done
 
 # Formatting, types, and the generated files against pins.toml.
 lint: $(VENV)/.installed-dev
