@@ -53,13 +53,9 @@ def _check(name: str, look: Callable[[], str]) -> Checked:
 
 
 def _read(pin: Pin) -> str:
-    """Ask for the pinned revision, and for the branch that `bump` without a name would follow."""
-    refs = git.list_refs(pin.remote)
+    """Ask for what a bump asks for, the refs, and for the pinned revision."""
+    git.list_refs(pin.remote)
     commit_of(pin.remote, pin.rev)
-    if f"refs/heads/{pin.track}" not in refs:
-        raise TnpuError(
-            f"{pin.url} has no branch {pin.track}", "name the branch to follow: track in pins.toml"
-        )
     return f"{pin.url}{_way(pin)}"
 
 
