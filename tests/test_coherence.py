@@ -77,11 +77,14 @@ def test_a_coupling_file_that_names_no_revision_is_said_to(trio: Trio) -> None:
         trio.project.run("bump", "triton", "main").failed_with(f"cmake/{form} names no LLVM")
 
 
-def test_a_repository_that_the_coupling_file_names_is_compared(trio: Trio) -> None:
-    info = {"llvm_hash": trio.llvm[0], "repository": "https://github.com/triton-lang/llvm-project"}
+@pytest.mark.parametrize("key", ["llvm_repository", "repository", "url"])
+def test_a_repository_that_the_coupling_file_names_is_compared(trio: Trio, key: str) -> None:
+    info = {"llvm_hash": trio.llvm[0], key: "https://github.com/triton-lang/llvm-project"}
+    # Beside what is no source: where a build of that LLVM can be had.
+    info["release_base_url"] = "https://github.com/triton-lang/elsewhere/releases"
     trio.repositories["triton"].commit("own", **{"cmake/llvm-info__json": json.dumps(info)})
     done = trio.project.run("bump", "triton", "main")
-    assert "takes LLVM from https://github.com/triton-lang/llvm-project" in done.out
+    assert "takes LLVM from https://github.com/triton-lang/llvm-project," in done.out
 
 
 def test_sources_that_are_not_at_hand_are_fetched(trio: Trio, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ _SSH = "ssh -o BatchMode=yes -o ConnectTimeout={silence} -o ServerAliveInterval=
 # What would have git look at another repository than the one in its folder.
 _ELSEWHERE = re.compile(r"GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX|NAMESPACE)$")
 
-# All that git sees of configuration. A repository on this machine may belong to somebody else.
+# All that git sees of configuration. A repository on this machine may belong to somebody else, and
+# is served by a git that sees this too: it can leave files out.
 _CONFIGURATION = """\
 [core]
     attributesFile = /dev/null
@@ -33,6 +34,8 @@ _CONFIGURATION = """\
     detachedHead = false
 [init]
     defaultBranch = main
+[uploadpack]
+    allowFilter = true
 """
 # What would tell git, or nix-prefetch-git, to do something else than it is asked to.
 _INHERITED = re.compile(
