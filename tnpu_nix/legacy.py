@@ -77,17 +77,17 @@ def _json(text: str, name: str) -> Iterator[Variable]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        place = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise TnpuError(
-            f"{name}{line}: begins as JSON does, and is none: {error}", "mend the file"
+            f"{name}{place}: begins as JSON does, and is none: {error}", "mend the file"
         ) from error
-    at = 0
+    at = -1
     for key, value in _leaves(data, ""):
         # Keys come in the order of the text, each behind the one before it.
         quoted = json.dumps(key.rsplit(".", 1)[-1], ensure_ascii=False)
-        at = max(text.find(quoted, at), at)
-        line = text.count("\n", 0, at) + 1
-        yield Variable(key, name, line, value if isinstance(value, str) else json.dumps(value))
+        at = max(text.find(quoted, at + 1), at)
+        shown = value if isinstance(value, str) else json.dumps(value)
+        yield Variable(key, name, text.count("\n", 0, max(at, 0)) + 1, shown)
 
 
 def _leaves(data: Any, above: str) -> Iterator[tuple[str, Any]]:
