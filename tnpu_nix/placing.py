@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tnpu_nix.naming import Naming, is_harness, read_name, repository_pin
 from tnpu_nix.pins import PIN_NAMES, is_revision
+from tnpu_nix.redaction import is_secret
 from tnpu_nix.repository import carries_password, same_repository_key, url_fault
 from tnpu_nix.shellfile import Gap, Variable
 
@@ -17,6 +18,10 @@ _AT_REVISION = re.compile(
     r"(?P<url>(?:git\+.+?|.+?\.git|[\w-]+/[\w.-]+?))[@#](?P<rev>[A-Za-z0-9][\w./+-]*)"
 )
 _USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
+_TOKEN_IN_URL = re.compile(
+    r"https://(?:(?P<user>[A-Za-z0-9_][\w.-]*):)?"
+    r"(?P<source>\$(?:\{(?P<braced>[A-Z_][A-Z0-9_]*)(?::?\?[^}]*)?\}|(?P<plain>[A-Z_][A-Z0-9_]*)))@"
+)
 _ARCHIVE = re.compile(r"\.(?:tar(?:\.\w+)?|tgz|txz|zip)$|/releases/(?:download|tag)/|/archive/")
 _PAGE = re.compile(r"/(?:tree|commit|commits|blob)/")
 _RELEASE_NUMBER = re.compile(r"v?\d+(?:\.\d+)+\S*|\d+")
@@ -30,6 +35,12 @@ _WORDS = {
     TAG: "a tag",
     VERSION: "a version",
     BRANCH: "a branch",
+}
+# What nothing takes the place of: role → why it is left out.
+_USELESS = {
+    "folder": "names a folder of the old set-up; in the store components have paths of their own",
+    "asset": "names a tarball, which the Nix store and the binary cache replace",
+    "checksum": "is a checksum of a tarball; the hash of a source comes from its prefetch",
 }
 # Of whom a variable speaks: the pin itself, a release's tarball, or something beside the pin.
 ITSELF, RELEASE, BESIDE = range(3)
@@ -49,6 +60,8 @@ class Claim:
     words: tuple[str, ...] = ()  # of the name, that make it speak of something beside the pin
     scope: str = ""  # what variables of one thing share
     note: str = ""  # what was made of the value on the way
+    token_env: str | None = None  # the variable that the URL takes a token from
+    token_user: str | None = None
 
     @property
     def kind_words(self) -> str:
@@ -99,7 +112,19 @@ def place(variables: Sequence[Variable], urls: Mapping[str, str]) -> Placed:
             placed.rest.append(Unplaced(one.variable, found))
         else:
             placed.claims += found
+    placed.rest = [_told_use(one, placed.claims) for one in placed.rest]
     return placed
+
+
+def _told_use(rest: Unplaced, claims: Sequence[Claim]) -> Unplaced:
+    """Say of a variable that others are made of which those are."""
+    variable = rest.variable
+    users = [one.variable.name for one in claims if variable.value in one.variable.value]
+    names = list(dict.fromkeys(users))
+    if len(variable.value) < 4 or not names or is_secret(variable.name):
+        return rest
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return Unplaced(variable, f"is part of {', '.join(names[:3])}{more}, which have their places")
 
 
 def _named(variables: Sequence[Variable]) -> list[tuple[Variable, Naming]]:
@@ -119,6 +144,8 @@ def _owners(read: Sequence[_Read], known: Mapping[str, str]) -> dict[str, str]:
         if url is None:
             continue
         told = known.get(same_repository_key(url)) or repository_pin(url)
+        if told is None and (one.naming.role == "" or _is_folder(one.variable.value, one.naming)):
+            continue
         plain = one.naming.pin if not one.naming.qualifiers else None
         last = url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
         if plain and told and told != plain:
@@ -138,13 +165,34 @@ def _claims(one: _Read, owner: str | None, released: bool) -> list[Claim] | str:
     if owner is not None and owner not in PIN_NAMES:
         return owner
     pin = owner or naming.pin
-    if pin is None:
-        return f"names none of the five upstreams ({', '.join(PIN_NAMES)})"
+    if useless := _USELESS.get(naming.role) if pin or variable.value else None:
+        return useless
+    if pin is None or (is_secret(variable.name) and not naming.role):
+        return _placeless(variable, naming)
     beside = naming.qualifiers if owner in (None, naming.pin) and naming.pin else ()
     about = BESIDE if beside else RELEASE if released or naming.of_release else ITSELF
     plainness = naming.neutral + (2 if naming.pin != pin else 0)
     claim = Claim(variable, pin, "rev", "", FULL, about, plainness, beside, one.scope)
     return _by_role(claim, naming)
+
+
+def _placeless(variable: Variable, naming: Naming) -> str:
+    """Return why a variable that speaks of no upstream is left out."""
+    if is_secret(variable.name):
+        return (
+            "holds a secret, which belongs into the environment or ~/.netrc, never into pins.toml"
+        )
+    if naming.of_release:
+        return "names a release of tarballs, which the Nix store and the binary cache replace"
+    if variable.name == "description":
+        return "describes the old file"
+    reason = f"names none of the five upstreams ({', '.join(PIN_NAMES)})"
+    return f"{reason}; {gap_words(variable.gaps)}" if variable.gaps else reason
+
+
+def _is_folder(value: str, naming: Naming) -> bool:
+    """Tell whether an absolute path is no repository, as far as name and value say."""
+    return naming.role != "url" and value.startswith("/") and not value.endswith(".git")
 
 
 def _harness(variable: Variable, naming: Naming) -> str:
@@ -162,20 +210,11 @@ def _by_role(claim: Claim, naming: Naming) -> list[Claim] | str:
     variable, role = claim.variable, naming.role
     if not variable.value and not variable.gaps:
         return "is empty"
-    match role:
-        case "folder":
-            return (
-                "names a folder of the old set-up; in the store components have paths of their own"
-            )
-        case "asset":
-            return "names a tarball, which the Nix store and the binary cache replace"
-        case "checksum":
-            return "is a checksum of a tarball; the hash of a source comes from its prefetch"
     if is_revision(variable.value.lower()) or role in ("rev", "tag", "branch", "version"):
         return _revision_claim(claim, role)
     if role == "" and naming.qualifiers:
         return "its name does not say what it is of a pin"
-    if role != "url" and variable.value.startswith("/") and not variable.value.endswith(".git"):
+    if _is_folder(variable.value, naming):
         return "names a folder, and no repository"
     if role == "" and clean_url(variable)[0] is None and not variable.gaps:
         return "its name does not say what it holds"
@@ -187,11 +226,23 @@ def _url_claims(claim: Claim) -> list[Claim] | str:
     url, note = clean_url(claim.variable)
     if url is None:
         return note
-    claims = [replace(claim, role="url", text=url, note=note)]
+    user, token = _token(claim.variable)
+    claims = [replace(claim, role="url", text=url, note=note, token_env=token, token_user=user)]
     if pinned := _pinned(value):
         kind = _kind(pinned[1], "rev")
         claims.append(replace(claim, text=pinned[1], kind=kind))
     return claims
+
+
+def _token(variable: Variable) -> tuple[str | None, str | None]:
+    """Return the user and the variable of ``https://USER:${TOKEN}@host/…``, if a URL is so.
+
+    Only where the files do not say what the variable holds: a token comes from outside.
+    """
+    match = _TOKEN_IN_URL.match(variable.value.strip())
+    if match is None or not any(one.source == match["source"] for one in variable.gaps):
+        return None, None
+    return match["user"], match["braced"] or match["plain"]
 
 
 def _pinned(value: str) -> tuple[str, str] | None:
