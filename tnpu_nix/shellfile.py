@@ -9,7 +9,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tnpu_nix.shellwords import Literal, Opaque, Parameter, Part, Token, tokens
+from tnpu_nix.shellwords import (
+    Literal,
+    Opaque,
+    Parameter,
+    Part,
+    Token,
+    assigned,
+    has_braces,
+    tokens,
+)
 
 _ASSIGNMENT = re.compile(
     r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<index>\[[^]]*\])?(?P<plus>\+?)=", re.S
@@ -272,6 +281,7 @@ class _Reader:
                 continue
             kinds = "" if verb == "export" else letters
             because = doubt or next((why for one, why in _ATTRIBUTES.items() if one in kinds), "")
+            because = because or ("is a brace expansion" if has_braces(word.parts) else "")
             if _ASSIGNMENT.match(word.text):
                 self._assign(word, because, letters)
             else:
@@ -292,8 +302,7 @@ class _Reader:
         match = _ASSIGNMENT.match(word.text)
         if match is None:
             return
-        parts = _without(word.parts, match.end())
-        value = self._value(_tilde(parts), word.line, doubt)
+        value = self._value(assigned(word.parts, match.end()), word.line, doubt)
         if match["index"]:
             value = _Value(value.text, (*value.gaps, Gap("", "is an array")))
         if match["plus"]:
@@ -379,19 +388,3 @@ def _shaped(held: Variable, operator: str, source: str) -> _Value:
         return _Value(held.value.upper() if operator == "^^" else held.value.lower())
     first, *length = (int(number) for number in operator.strip(":").split(":"))
     return _Value(held.value[first : first + length[0]] if length else held.value[first:])
-
-
-def _without(parts: Sequence[Part], count: int) -> list[Part]:
-    """Return a word's parts without its first *count* characters, which are plain."""
-    left = list(parts)
-    while count > 0 and left and isinstance(left[0], Literal):
-        count -= len(left[0].text)
-        left.pop(0)
-    return left
-
-
-def _tilde(parts: Sequence[Part]) -> Sequence[Part]:
-    """Make of a ``~`` at the start what it is: a folder that the file does not name."""
-    if parts and parts[0] == Literal("~", quoted=False):
-        return [Opaque("~", "is the home folder of whoever runs it"), *parts[1:]]
-    return parts

@@ -7,7 +7,7 @@ Source of the rules: POSIX.1-2017, Shell Command Language, sections 2.2 (quoting
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tnpu_nix.errors import TnpuError
@@ -23,6 +23,7 @@ _ESCAPES = {
     **{"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r"},
     **{"t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"', "?": "?"},
 }
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _NUMERIC_ESCAPE = re.compile(
     r"(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<u>[0-9A-Fa-f]{1,4})"
     r"|U(?P<U>[0-9A-Fa-f]{1,8})"
@@ -80,6 +81,31 @@ def tokens(text: str, name: str) -> Iterator[Token]:
         TnpuError: a quote, ``${``, ``$(`` or a backtick is never closed.
     """
     yield from _Scanner(text, name).tokens()
+
+
+def assigned(parts: Sequence[Part], count: int) -> list[Part]:
+    """Return the value's parts of an assignment whose name and ``=`` are *count* characters.
+
+    A ``~`` at the start or behind a colon is a home folder, which no file names.
+    """
+    left = list(parts)
+    while count > 0 and left and isinstance(left[0], Literal):
+        count -= len(left[0].text)
+        left.pop(0)
+    tilde, colon, slash = (Literal(one, quoted=False) for one in "~:/")
+    for at, part in enumerate(left):
+        ends = at + 1 == len(left) or left[at + 1] == slash
+        if part == tilde and (at == 0 or (left[at - 1] == colon and ends)):
+            left[at] = Opaque("~", "is the home folder of whoever runs it")
+    return left
+
+
+def has_braces(parts: Sequence[Part]) -> bool:
+    """Tell whether a word is one that braces make several of, where a shell expands them."""
+    plain = "".join(
+        one.text if isinstance(one, Literal) and not one.quoted else "x" for one in parts
+    )
+    return _BRACES.search(plain) is not None
 
 
 class _Scanner:
