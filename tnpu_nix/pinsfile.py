@@ -367,7 +367,7 @@ def edit(text: str, changes: Mapping[tuple[str, ...], Any]) -> str:
 
 
 def with_line_ends_of(text: str, edited: str) -> str:
-    """Return *edited* with CRLF throughout if *text* has that; tomlkit ends what it adds with LF."""
+    """Return *edited* with CRLF throughout if *text* has that; tomlkit's own lines end in LF."""
     all_crlf = "\r\n" in text and not _LONE_NEWLINE.search(text)
     return _LONE_NEWLINE.sub("\r\n", edited) if all_crlf else edited
 
