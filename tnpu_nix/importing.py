@@ -269,11 +269,16 @@ def _values(draft: Draft, sri: str, date: str) -> dict[str, Any]:
     values = {"url": draft.url, "rev": draft.rev or "0" * 40, "hash": sri, "date": date}
     if draft.track is not None:
         values["track"] = draft.track
-    if draft.choice.url is not None and draft.choice.url.token_env:
-        values["token-env"] = draft.choice.url.token_env
-        if draft.choice.url.token_user:
-            values["token-user"] = draft.choice.url.token_user
-    return values
+    return values | _token_keys(draft)
+
+
+def _token_keys(draft: Draft) -> dict[str, str]:
+    """Return the keys that say which variable holds a token, where a URL takes one from there."""
+    claim = draft.choice.url
+    if claim is None or claim.token_env is None:
+        return {}
+    user = {"token-user": claim.token_user} if claim.token_user else {}
+    return {"token-env": claim.token_env, **user}
 
 
 def _tell_sources(report: Report, changes: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
@@ -336,6 +341,7 @@ def _fragment(found: _Found) -> str:
     for draft in found.drafts:
         known = {"url": draft.url, "rev": draft.rev, "track": draft.track}
         values = {key: one for key, one in known.items() if one is not None}
+        values |= _token_keys(draft)
         if draft.choice.claims and values:
             tables.append(comments.table(("pins", draft.name), values).lstrip("\n"))
     return "\n".join(tables)

@@ -40,7 +40,7 @@ _ROLE_OF = {word: role for role, words in _ROLES.items() for word in words.split
 # Words that may stand before the one that says the role: LLVM_GIT_COMMIT_SHA, LLVM_REPO_URL.
 _FILLERS = {
     *("GIT", "COMMIT", "REPO", "RELEASE", "CLONE", "REMOTE", "ASSET", "TAG", "BRANCH", "SRC"),
-    "SOURCE",
+    *("SOURCE", "CHECKOUT"),
 }
 
 

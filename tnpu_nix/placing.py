@@ -17,7 +17,8 @@ _HOST_AND_PATH = re.compile(r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}/[^\s:@]+/[^\s:@]+
 _AT_REVISION = re.compile(
     r"(?P<url>(?:git\+.+?|.+?\.git|[\w-]+/[\w.-]+?))[@#](?P<rev>[A-Za-z0-9][\w./+-]*)"
 )
-_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?:\$\{[^}]*\}|[^/?#])*@")
 _TOKEN_IN_URL = re.compile(
     r"https://(?:(?P<user>[A-Za-z0-9_][\w.-]*):)?"
     r"(?P<source>\$(?:\{(?P<braced>[A-Z_][A-Z0-9_]*)(?::?\?[^}]*)?\}|(?P<plain>[A-Z_][A-Z0-9_]*)))@"
@@ -107,7 +108,8 @@ def place(variables: Sequence[Variable], urls: Mapping[str, str]) -> Placed:
     # A table of a JSON file that names a release is of that release as a whole.
     released = {one.scope for one in read if one.naming.of_release and "." in one.variable.name}
     for one in read:
-        found = _claims(one, owners.get(one.scope), one.scope in released)
+        owner = owners.get(one.variable.name) or owners.get(one.scope)
+        found = _claims(one, owner, one.scope in released)
         if isinstance(found, str):
             placed.rest.append(Unplaced(one.variable, found))
         else:
@@ -119,9 +121,11 @@ def place(variables: Sequence[Variable], urls: Mapping[str, str]) -> Placed:
 def _told_use(rest: Unplaced, claims: Sequence[Claim]) -> Unplaced:
     """Say of a variable that others are made of which those are."""
     variable = rest.variable
-    users = [one.variable.name for one in claims if variable.value in one.variable.value]
-    names = list(dict.fromkeys(users))
+    values = {one.variable.name: one.variable.value for one in claims}
+    names = [name for name, value in values.items() if variable.value in value]
     if len(variable.value) < 4 or not names or is_secret(variable.name):
+        return rest
+    if read_name(variable.name).pin is not None:
         return rest
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return Unplaced(variable, f"is part of {', '.join(names[:3])}{more}, which have their places")
@@ -137,7 +141,10 @@ def _scope(variable: Variable, naming: Naming) -> str:
 
 
 def _owners(read: Sequence[_Read], known: Mapping[str, str]) -> dict[str, str]:
-    """Return scope → the pin that its URL names, or a reason in words why there is none."""
+    """Return scope → the pin that its URL names, or a reason in words why there is none.
+
+    A URL that contradicts the plain name of its variable is left out alone, under its own name.
+    """
     owners: dict[str, str] = {}
     for one in read:
         url = clean_url(one.variable)[0] if one.naming.role in ("url", "source", "") else None
@@ -149,7 +156,7 @@ def _owners(read: Sequence[_Read], known: Mapping[str, str]) -> dict[str, str]:
         plain = one.naming.pin if not one.naming.qualifiers else None
         last = url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
         if plain and told and told != plain:
-            owners[one.scope] = f"its name says {plain}, its URL {told}"
+            owners[one.variable.name] = f"its name says {plain}, its URL {told}"
         elif not plain and told:
             owners[one.scope] = told
         elif not plain:
@@ -272,10 +279,10 @@ def _revision_claim(claim: Claim, role: str) -> list[Claim] | str:
 def _kind(value: str, role: str) -> int:
     if is_revision(value.lower()):
         return FULL
-    if role == "tag" or value.startswith("refs/tags/"):
-        return TAG
-    if role == "branch" or value.startswith("refs/heads/"):
-        return BRANCH
+    if value.startswith(("refs/heads/", "refs/tags/")):
+        return TAG if value.startswith("refs/tags/") else BRANCH
+    if role in ("tag", "branch"):
+        return TAG if role == "tag" else BRANCH
     if role == "version" and (_RELEASE_NUMBER.fullmatch(value) or "." in value):
         return VERSION
     return SHORT if re.fullmatch(r"[0-9a-fA-F]{7,39}", value) else NAME
@@ -294,7 +301,10 @@ def clean_url(variable: Variable) -> tuple[str | None, str]:
     """
     text, notes = variable.value.strip(), []
     text = text.removeprefix("git+") if "://" in text and not text.startswith("git+ssh") else text
-    if carries_password(text) and (bare := _USER_INFO.sub(r"\g<scheme>", text)) != text:
+    if (
+        carries_password(_REFERENCE.sub("x", text))
+        and (bare := _USER_INFO.sub(r"\g<scheme>", text)) != text
+    ):
         text = bare
         notes.append("the user name or password in it was left out: ~/.netrc is the place for it")
     gaps = [one for one in variable.gaps if not one.source or one.source in text]
