@@ -21,6 +21,7 @@ RELEASES = """{
     "asset_name": "spike-release.tar.gz"
   }
 }"""
+RELEASE = "RELEASE_REPO=PSAL-POSTECH/triton-npu\nRELEASE_TAG=toolchain-llvm23\nPATH=/x:$PATH\n"
 HARNESS = """{"triton_npu": {
   "repository": "PSAL-POSTECH/triton-npu",
   "ref": "e686799e4681c9e01151e3d8237867c55ba285dd",
@@ -32,7 +33,8 @@ def test_a_release_gives_a_pin_only_where_nothing_else_does(lab: Lab, here: Proj
     releases = write(here, lab.fill(RELEASES), "github-releases.json")
     harness = write(here, HARNESS, "triton-npu.json")
     text = lab.fill(LAB)
-    without = write(here, "\n".join(one for one in text.splitlines() if "SPIKE" not in one), "w")
+    lines = [one for one in text.splitlines() if "SPIKE" not in one]
+    without = write(here, "\n".join([*lines, RELEASE]), "w")
     report = data(done(here.run("import", without, releases, harness, "--json")))
     assert here.pin("spike").rev == lab.older["spike"]
     assert report["pins"][3]["ref"] == "refs/tags/v1.0"
@@ -43,6 +45,8 @@ def test_a_release_gives_a_pin_only_where_nothing_else_does(lab: Lab, here: Proj
     assert "is the harness and no pin" in reasons["triton_npu.ref"]
     assert "import that file" in reasons["triton_npu.ref"]
     assert "cache replace" in reasons["triton_npu.release_tag"]
+    assert "is the harness and no pin" in reasons["RELEASE_REPO"]
+    assert "cache replace" in reasons["RELEASE_TAG"] and "a folder" in reasons["PATH"]
     assert "names none" in reasons["pytorch_image"]
     # A variable of the pin's own name wins, and a release lends its URL to nothing else.
     report = data(done(here.run("import", write(here, text), releases, "--json")))
@@ -65,10 +69,14 @@ def test_a_branch_beside_a_revision_is_tracked_and_a_version_is_only_compared(
     lab: Lab, here: Project
 ) -> None:
     lab.repositories["pk"].git("branch", "--force", "stable")
-    text = lab.fill(LAB) + "PK_BRANCH=origin/stable\nPK_VERSION=1.0\nSPIKE_TAG=v1.0\n"
+    text = (
+        lab.fill(LAB)
+        + "PK_BRANCH=origin/stable\nSPIKE_BRANCH=gone\nPK_VERSION=1.0\nSPIKE_TAG=v1.0\n"
+    )
     report = data(done(here.run("import", write(here, text), "--json")))
     assert here.pin("pk").track == "stable" and here.pin("pk").rev == lab.pinned["pk"]
     assert row(report, "PK_BRANCH")["verdict"] == "tracked"
+    assert "no branch of that name" in row(report, "SPIKE_BRANCH")["why"]
     assert row(report, "PK_VERSION")["verdict"] == "not known"
     assert row(report, "SPIKE_TAG")["verdict"] == "disagrees"
     assert "it is a tag" in row(report, "SPIKE_TAG")["why"]

@@ -81,6 +81,7 @@ def start(name: str, claims: list[Claim], base: Pin | None, origin: str) -> Draf
     draft.url = choice.url.text if choice.url else base.url if base else None
     draft.what = choice.rev.text if choice.rev else None
     draft.rev = draft.what if choice.rev and choice.rev.kind == FULL else None
+    draft.track = _branch(choice.track) if choice.track else None
     if draft.what is None and (kept := draft.same_repository):
         draft.what = draft.rev = kept.rev
     prefix = name.upper()
@@ -101,7 +102,6 @@ def ask(draft: Draft, say: Callable[[str], None]) -> Draft:
         TnpuError: the repository cannot be asked, or has no such revision.
     """
     if draft.url is None or draft.what is None or draft.unchanged:
-        draft.track = _branch(draft.choice.track) if draft.choice.track else None
         return draft
     say(f"asking {draft.url} for {draft.what}")
     rev = draft.choice.rev
@@ -139,8 +139,10 @@ def _without(draft: Draft, claim: Claim) -> Draft:
 
 def _tracked(draft: Draft) -> str | None:
     """Return the branch that a pin tracks; None: the model's default, or as it was."""
-    if draft.choice.track is not None:
-        return _branch(draft.choice.track)
+    if (branch := draft.choice.track) is not None:
+        if f"refs/heads/{_branch(branch)}" in git.list_refs(draft.remote):
+            return _branch(branch)
+        draft.verdicts[id(branch)] = ("not taken", "the repository has no branch of that name")
     if draft.ref and draft.ref.startswith("refs/heads/"):
         return draft.ref.removeprefix("refs/heads/")
     if draft.same_repository:

@@ -89,6 +89,8 @@ def import_files(
     """
     files = legacy.read(paths)
     report = Report()
+    known = os.path.lexists(root / pinsfile.FILE_NAME)
+    say(f"importing into {root / pinsfile.FILE_NAME}{'' if known else ', which is new'}")
     try:
         with transaction.locked(root, say):
             start = _start(root, base)

@@ -47,6 +47,12 @@ _USELESS = {
 ITSELF, RELEASE, BESIDE = range(3)
 
 
+_HARNESS = (
+    "names triton-npu, which is the harness and no pin: its setup/versions.env holds the pins,"
+    " so import that file"
+)
+
+
 @dataclass(frozen=True)
 class Claim:
     """One variable that says something of one pin."""
@@ -155,12 +161,16 @@ def _owners(read: Sequence[_Read], known: Mapping[str, str]) -> dict[str, str]:
             continue
         plain = one.naming.pin if not one.naming.qualifiers else None
         last = url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
+        # RELEASE_REPO and RELEASE_TAG have nothing in their names that they would share.
+        key = one.scope or one.variable.name
         if plain and told and told != plain:
             owners[one.variable.name] = f"its name says {plain}, its URL {told}"
         elif not plain and told:
-            owners[one.scope] = told
+            owners[key] = told
+        elif not plain and is_harness(last):
+            owners[key] = _HARNESS
         elif not plain:
-            owners[one.scope] = f"names the repository {last}, which is none of the five upstreams"
+            owners[key] = f"names the repository {last}, which is none of the five upstreams"
     return owners
 
 
@@ -206,10 +216,7 @@ def _harness(variable: Variable, naming: Naming) -> str:
     if naming.of_release:
         return "names a release of tarballs, which the Nix store and the binary cache replace"
     if naming.role in ("rev", "tag", "branch", "url", "version"):
-        return (
-            "names triton-npu, which is the harness and no pin: its setup/versions.env holds the"
-            " pins, so import that file"
-        )
+        return _HARNESS
     return "is of the harness, triton-npu, and no pin"
 
 
@@ -234,6 +241,7 @@ def _url_claims(claim: Claim) -> list[Claim] | str:
     if url is None:
         return note
     user, token = _token(claim.variable)
+    note = f"asked with a token from the variable {token}" if token else note
     claims = [replace(claim, role="url", text=url, note=note, token_env=token, token_user=user)]
     if pinned := _pinned(value):
         kind = _kind(pinned[1], "rev")
