@@ -11,11 +11,15 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tnpu_nix import pinsfile
 from tnpu_nix.pins import Pin
+
+if TYPE_CHECKING:
+    from tests.lab import Lab
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -286,3 +290,20 @@ def demo() -> Demo:
     said = Ran(done.returncode, done.stdout, done.stderr)
     assert said.status == 0, said
     return Demo(said, folder)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Five upstreams to import pins of."""
+    from tests.lab import Lab
+
+    return Lab(tmp_path_factory.mktemp("upstreams"))
+
+
+@pytest.fixture
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """An empty folder, and a store that all such folders share."""
+    root = tmp_path / "here"
+    root.mkdir()
+    store = tmp_path_factory.getbasetemp() / "shared-store"
+    return Project(root, {"TNPU_NIX_STORE": str(store), "HOME": str(tmp_path)})

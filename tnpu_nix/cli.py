@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from tnpu_nix import __version__
-from tnpu_nix.commands import build, bump, demo, generate, reading, schema
+from tnpu_nix.commands import build, bump, demo, generate, importing, reading, schema
 from tnpu_nix.commands.common import say
 from tnpu_nix.errors import TnpuError
 
@@ -75,7 +75,7 @@ def main(context: click.Context, named: Path | None, debug: bool) -> None:
 
 for _command in (
     *(generate.generate, bump.bump, reading.check, reading.verify, reading.doctor),
-    *(reading.outdated, reading.show),
+    *(importing.import_, reading.outdated, reading.show),
     *(schema.schema, schema.upgrade, build.build, demo.demo),
 ):
     main.add_command(_command)
