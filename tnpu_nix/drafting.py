@@ -76,7 +76,9 @@ def start(name: str, claims: list[Claim], base: Pin | None, origin: str) -> Draf
     choice = choose(name, claims)
     draft = Draft(choice, base, origin)
     if choice.fault:
-        draft.missing.append(f"{choice.fault}; name one of them in a file of its own, after these")
+        draft.missing.append(
+            f"{choice.fault}; `unset` one of them in a file of yours, named after these"
+        )
         return draft
     draft.url = choice.url.text if choice.url else base.url if base else None
     draft.what = choice.rev.text if choice.rev else None
