@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shlex
@@ -9,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from tnpu_nix import pinsfile
 from tnpu_nix.pins import Pin
 
 if TYPE_CHECKING:
-    from tests.lab import Lab
+    pass
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -276,9 +278,27 @@ class Demo:
 
 
 @pytest.fixture(scope="session")
-def demo() -> Demo:
-    """The demo, run without any network; its folder stays, so that a second run is quick."""
+def demo(testrun_uid: str) -> Demo:
+    """The demo, run without any network; its folder stays, so that a second run is quick.
+
+    Of several processes that share the tests the first runs it, and the others take what it said.
+    """
     folder = REPOSITORY / ".test-cache" / "demo"
+    folder.parent.mkdir(exist_ok=True)
+    record = folder.with_suffix(".json")
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError, ValueError):
+            known = json.loads(record.read_text())
+            if known["run"] == testrun_uid:
+                return Demo(Ran(**known["said"]), folder)
+        said = _run_demo(folder)
+        assert said.status == 0, said
+        record.write_text(json.dumps({"run": testrun_uid, "said": asdict(said)}))
+    return Demo(said, folder)
+
+
+def _run_demo(folder: Path) -> Ran:
     apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--net", "-r"]
     done = subprocess.run(
         [*apart, sys.executable, "-m", "tnpu_nix", "demo", str(folder)],
@@ -287,23 +307,4 @@ def demo() -> Demo:
         text=True,
         stdin=subprocess.DEVNULL,
     )
-    said = Ran(done.returncode, done.stdout, done.stderr)
-    assert said.status == 0, said
-    return Demo(said, folder)
-
-
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """Five upstreams to import pins of."""
-    from tests.lab import Lab
-
-    return Lab(tmp_path_factory.mktemp("upstreams"))
-
-
-@pytest.fixture
-def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """An empty folder, and a store that all such folders share."""
-    root = tmp_path / "here"
-    root.mkdir()
-    store = tmp_path_factory.getbasetemp() / "shared-store"
-    return Project(root, {"TNPU_NIX_STORE": str(store), "HOME": str(tmp_path)})
+    return Ran(done.returncode, done.stdout, done.stderr)

@@ -72,3 +72,11 @@ def test_a_killed_bump(pinned: Project, repository: GitRepository) -> None:
 def test_a_killed_bump_that_takes_llvm_along(trio: Trio) -> None:
     there, back = (["bump", "triton", rev, "--follow"] for rev in reversed(trio.triton))
     kill_at_random(trio.project, there, back, 30)
+
+
+def test_a_killed_import(pinned: Project, repository: GitRepository) -> None:
+    revs = {"old": repository.git("rev-parse", "HEAD"), "new": repository.commit("second")}
+    for name, rev in revs.items():
+        (pinned.root / f"{name}.env").write_text(f"export SPIKE_SHA={rev}\n")
+    kill_at_random(pinned, ["import", "new.env"], ["import", "old.env"], 30)
+    assert pinned.pin().rev == revs["new"]
