@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tnpu_nix import git
-from tnpu_nix.choosing import Choice, choose, not_taken
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.importreport import PinReport, Row
+from tnpu_nix.migration.choosing import Choice, choose, not_taken
+from tnpu_nix.migration.importreport import PinReport, Row
+from tnpu_nix.migration.placing import BRANCH, FULL, SHORT, TAG, VERSION, Claim
+from tnpu_nix.migration.redaction import Redactor
 from tnpu_nix.pins import Pin
-from tnpu_nix.placing import BRANCH, FULL, SHORT, TAG, VERSION, Claim
-from tnpu_nix.redaction import Redactor
 from tnpu_nix.remote import Remote
 from tnpu_nix.repository import same_repository_key
 from tnpu_nix.resolve import resolve
