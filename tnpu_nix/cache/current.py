@@ -103,25 +103,27 @@ def state_folder(root: Path) -> Path:
     return folder
 
 
-def _files(root: Path, nix: Nix) -> Iterator[Path]:
-    yield from (root / name for name in _FILES)
-    folders = [root / name for name in _FOLDERS]
+def _files(root: Path, nix: Nix) -> Iterator[tuple[str, Path]]:
+    """Yield every file that the flake consists of, with the name that it has for the flake."""
+    yield from ((name, root / name) for name in _FILES)
+    folders = [(root, name) for name in _FOLDERS]
     if nix.offline_profile:
-        folders.append(_HOSTPKGS)
-    for folder in folders:
-        for parent, below, names in os.walk(folder):
+        folders.append((_HOSTPKGS.parent, _HOSTPKGS.name))
+    for above, folder in folders:
+        for parent, below, names in os.walk(above / folder):
             below[:] = sorted(name for name in below if name != "__pycache__")
-            yield from (Path(parent, name) for name in sorted(names))
+            files = (Path(parent, name) for name in sorted(names))
+            yield from ((path.relative_to(above).as_posix(), path) for path in files)
 
 
 def _key(root: Path, nix: Nix) -> str:
     whole = hashlib.sha256(f"{__version__} {nix.offline_profile}".encode())
-    for path in _files(root, nix):
+    for name, path in _files(root, nix):
         try:
             content = path.read_bytes()
         except OSError:
             continue  # not there, or nothing that Nix can read either
-        whole.update(f"\0{path}\0{path.stat().st_mode & 0o111}\0{len(content)}\0".encode())
+        whole.update(f"\0{name}\0{path.stat().st_mode & 0o111}\0{len(content)}\0".encode())
         whole.update(content)
     return whole.hexdigest()
 

@@ -19,7 +19,7 @@ _NOT_OBEYED = re.compile(
     r"ignoring (?:untrusted substituter|untrusted setting|the (?:user|client)-specified setting)"
     r"|you are not (?:a trusted user|privileged)|not a trusted user"
 )
-_BROKE_OFF = re.compile(r"unable to download|is disabled|curl error|transfer of")
+BROKE_OFF = re.compile(r"unable to download|is disabled|curl error|transfer of")
 
 
 def pull(
@@ -132,7 +132,7 @@ def _realise(
         for line in running.stderr:
             log.read(process.mask(line))
             said = " ".join(log.messages[-3:] + log.warnings[-3:])
-            broke = [one for one in caches if one.address in said and _BROKE_OFF.search(said)]
+            broke = [one for one in caches if one.address in said and BROKE_OFF.search(said)]
             if broke and len(broke) < len(caches):
                 return log, 1, broke
         return log, running.wait(), []
@@ -155,6 +155,12 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
             f"what {where} has is not signed by a key that pins.toml trusts; it was not taken",
             "if you trust its owner, put the public key into [cache] public-keys; "
             "`tnpu-nix cache verify` says which paths it is about",
+            tail,
+        )
+    if BROKE_OFF.search(said):
+        return TnpuError(
+            f"{where} broke off in the middle of a download",
+            "run the command again: what was fetched before is kept and whole",
             tail,
         )
     if re.search(

@@ -16,25 +16,31 @@ KINDS = ("user", "ci", "daemon")
 _PATIENCE = ("connect-timeout = 5", "stalled-download-timeout = 30", "download-attempts = 2")
 
 
-def trusting(keys: Sequence[str]) -> tuple[str, ...]:
+def trusting(keys: Sequence[str], extra: str = "") -> tuple[str, ...]:
     """Return the lines by which Nix takes what these keys signed, and looks instead of remembering.
 
     Nix keeps for an hour that a cache lacks a path, and for a month that it has one: after a push,
     a prune or a fault that is wrong.
     """
     return (
-        f"trusted-public-keys = {' '.join(keys)}",
+        f"{extra}trusted-public-keys = {' '.join(keys)}",
         "require-sigs = true",
         "narinfo-cache-negative-ttl = 0",
         "narinfo-cache-positive-ttl = 0",
     )
 
 
-def reading(nix: Nix, caches: Sequence[Cache], keys: Sequence[str], access: Access) -> Nix:
-    """Return *nix* as it fetches from these caches and from no others."""
+def reading(
+    nix: Nix, caches: Sequence[Cache], keys: Sequence[str], access: Access, extra: str = ""
+) -> Nix:
+    """Return *nix* as it fetches from these caches.
+
+    Args:
+        extra: ``extra-`` where the caches of nix.conf count as well; else no others do.
+    """
     lines = [
-        f"substituters = {' '.join(one.url for one in caches)}",
-        *trusting(keys),
+        f"{extra}substituters = {' '.join(one.url for one in caches)}",
+        *trusting(keys, extra),
         f"connect-timeout = {max(1, round(access.timeout))}",
         f"stalled-download-timeout = {max(1, round(access.timeout))}",
         "download-attempts = 1",
