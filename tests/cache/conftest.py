@@ -95,9 +95,6 @@ def filled(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     made = project.run("cache", "keygen", "lab-1", "--file", key, "--write")
     assert made.status == 0, made.err
     lab = Lab(project, demo.store, base / "reader", key, made.out.strip(), base / "cache")
-    for target in ("tnpu-image", "tnpu-image-stream"):
-        built = project.run("build", target, "--offline-profile", env=lab.env(demo.store))
-        assert built.status == 0, built.err
     # xz, which Nix takes if it is not told, is ten times as slow.
     pushed = lab.push(to=f"{lab.url}?compression=zstd")
     assert pushed.status == 0, pushed.err

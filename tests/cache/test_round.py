@@ -51,12 +51,13 @@ def test_the_flake_carries_the_caches_only_if_it_is_to_advertise_them(lab: Lab) 
 
 
 def test_a_push_uploads_what_is_missing_and_nothing_else(bare: Lab) -> None:
-    first = bare.push("spike", "--json")
+    fast = f"{bare.url}?compression=zstd"
+    first = bare.push("spike", "--json", to=fast)
     assert first.status == 0, first.err
     assert bare.path("spike") in json.loads(first.out)["uploaded"]
     assert "pushed spike" in first.err
     before = {path: path.stat().st_mtime_ns for path in (bare.folder / "nar").iterdir()}
-    second = bare.push("spike", "pk", "--json")
+    second = bare.push("spike", "pk", "--json", to=fast)
     assert json.loads(second.out)["uploaded"] == [bare.path("pk")]
     after = {path: path.stat().st_mtime_ns for path in (bare.folder / "nar").iterdir()}
     assert before.items() < after.items() and len(after) == len(before) + 1
@@ -227,11 +228,12 @@ def test_a_new_user_clones_pulls_and_runs_the_image(
 def test_the_wire_carries_only_what_is_missing(bare: Lab, nginx: Callable[[Path], Nginx]) -> None:
     server = nginx(bare.folder)
     netrc = ("--netrc", server.netrc())
-    first = bare.push("pk", *netrc, to=server.url)
+    fast = f"{server.url}?compression=zstd"
+    first = bare.push("pk", *netrc, to=fast)
     assert first.status == 0, first.err
     uploads = [one for one in server.requests() if one.startswith("PUT /nar/")]
     assert len(uploads) == 1
-    second = bare.push("pk", "spike", *netrc, to=server.url)
+    second = bare.push("pk", "spike", *netrc, to=fast)
     assert second.status == 0, second.err
     count = len(list((bare.folder / "nar").iterdir()))
     uploads = [one for one in server.requests() if one.startswith("PUT /nar/")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 
@@ -10,7 +11,7 @@ from tnpu_nix.build import Log, Watcher
 from tnpu_nix.cache import local, settings, stores
 from tnpu_nix.cache.current import paths_of
 from tnpu_nix.cache.stores import Answer, Cache
-from tnpu_nix.cache.web import Access
+from tnpu_nix.cache.web import Access, UnavailableError
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 
@@ -100,14 +101,40 @@ def _fetch(
     live = list(caches)
     while True:
         log, status, failing = _realise(paths, live, keys, nix, access, watch)
-        others = [one for one in live if one not in failing]
         if status == 0 and not failing:
             return
+        reason = "it broke off"
+        if not failing and len(live) > 1:
+            failing = _incoherent(paths, live, nix, access)
+            reason = "what it says of its content cannot be read"
+        others = [one for one in live if one not in failing]
         if not failing or not others:
+            _sweep(log, nix)
             raise _failed(log, live)
         for one in failing:
-            say(f"going on without {one.address}: it broke off")
+            say(f"going on without {one.address}: {reason}")
         live = others
+
+
+def _incoherent(
+    paths: Sequence[str], caches: Sequence[Cache], nix: Nix, access: Access
+) -> list[Cache]:
+    """Return the caches with a narinfo that cannot be read, at which Nix gives up the others too."""
+    found = []
+    for one in caches:
+        with contextlib.suppress(UnavailableError):
+            walked = stores.closure(one, paths, nix, access)
+            if any(info.fault for info in walked.infos.values()):
+                found.append(one)
+    return found
+
+
+def _sweep(log: Log, nix: Nix) -> None:
+    """Remove what Nix unpacked and then found to have another hash; it leaves that lying about."""
+    said = _said(log)
+    for path in dict.fromkeys(re.findall(r"hash mismatch[^/]*'(/nix/store/[^']+)'", said)):
+        if not local.valid(nix, [path]) and local.is_on_disk(nix, path):
+            process.run(["nix-store", "--delete", path], env=nix.environment())
 
 
 def _realise(
@@ -138,9 +165,12 @@ def _realise(
         return log, running.wait(), []
 
 
+def _said(log: Log) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join([*log.warnings, *log.messages]))
+
+
 def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
-    said = "\n".join([*log.warnings, *log.messages])
-    said = re.sub(r"\x1b\[[0-9;]*m", "", said)
+    said = _said(log)
     details = tuple(dict.fromkeys(line.strip()[:300] for line in said.splitlines() if line.strip()))
     tail = details[-6:]
     where = ", ".join(one.address for one in caches)
@@ -155,6 +185,12 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
             f"what {where} has is not signed by a key that pins.toml trusts; it was not taken",
             "if you trust its owner, put the public key into [cache] public-keys; "
             "`tnpu-nix cache verify` says which paths it is about",
+            tail,
+        )
+    if re.search(r"does not exist in binary cache|\.narinfo' is corrupt", said):
+        return TnpuError(
+            f"{where} does not hold together: it lacks, or garbles, what it says it has",
+            "`tnpu-nix cache verify` names the paths; a push from where they were built mends them",
             tail,
         )
     if BROKE_OFF.search(said):

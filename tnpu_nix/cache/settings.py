@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.cache.web import Access
+from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 
 KINDS = ("user", "ci", "daemon")
@@ -28,6 +29,17 @@ def trusting(keys: Sequence[str], extra: str = "") -> tuple[str, ...]:
         "narinfo-cache-negative-ttl = 0",
         "narinfo-cache-positive-ttl = 0",
     )
+
+
+def check_names(keys: Sequence[str]) -> None:
+    """Raise if two public keys have one name: Nix, which goes by the name, would know one only."""
+    names = [key.partition(":")[0] for key in keys]
+    for name in names:
+        if names.count(name) > 1:
+            raise TnpuError(
+                f"two public keys are called {name}, and Nix would take one of them for both",
+                "give each key a name of its own (`tnpu-nix cache keygen NAME`)",
+            )
 
 
 def reading(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from tnpu_nix.cache.current import Current, current
+from tnpu_nix.cache.settings import check_names
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.cache.stores import cache as cache_of
 from tnpu_nix.cache.web import Access, netrc_file
@@ -98,7 +99,9 @@ def session_of(
     access = Access(timeout, netrc_file(netrc))
     now = current(root, nix)
     caches = [cache_of(url) for url in urls or now.substituters]
-    return Session(root, nix, access, now, caches, [*now.public_keys, *keys])
+    trusted = list(dict.fromkeys([*now.public_keys, *keys]))
+    check_names(trusted)
+    return Session(root, nix, access, now, caches, trusted)
 
 
 def require_caches(session: Session) -> None:
