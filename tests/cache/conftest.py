@@ -101,14 +101,19 @@ def filled(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return lab
 
 
+def copy(lab: Lab, place: Path) -> Lab:
+    """A lab like another, in a folder of its own, whose reader has nothing."""
+    for name, source in (("project", lab.project.root), ("cache", lab.folder)):
+        if source.exists():
+            shutil.copytree(source, place / name, symlinks=True)
+    project = Project(place / "project", {"HOME": str(place)})
+    return Lab(project, lab.builder, place / "reader", lab.key, lab.public, place / "cache")
+
+
 @pytest.fixture
 def lab(filled: Lab, tmp_path: Path) -> Lab:
     """A lab of the test's own, with everything in its cache."""
-    for name, source in (("project", filled.project.root), ("cache", filled.folder)):
-        shutil.copytree(source, tmp_path / name, symlinks=True)
-    project = Project(tmp_path / "project", {"HOME": str(tmp_path)})
-    places = (filled.builder, tmp_path / "reader", filled.key, filled.public)
-    return Lab(project, *places, tmp_path / "cache")
+    return copy(filled, tmp_path)
 
 
 @pytest.fixture
@@ -134,7 +139,9 @@ def silent() -> Iterator[str]:
 
 def edit(project: Project, **values: object) -> None:
     """Set keys of [cache] in pins.toml, and regenerate."""
-    changes = {("cache", key.replace("_", "-")): value for key, value in values.items()}
+    changes: dict[tuple[str, ...], object] = {
+        ("cache", key.replace("_", "-")): value for key, value in values.items()
+    }
     project.pins.write_text(pinsfile.edit(project.pins.read_text(), changes))
     assert project.run("generate").status == 0
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tnpu_nix.cache import settings, stores
+from tnpu_nix.cache.access import Access
 from tnpu_nix.cache.pull import BROKE_OFF
 from tnpu_nix.cache.stores import Cache
-from tnpu_nix.cache.web import Access
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 

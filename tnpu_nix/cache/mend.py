@@ -11,10 +11,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tnpu_nix import git, process
-from tnpu_nix.cache import narinfo, records, web
+from tnpu_nix.cache import narinfo, records, wire
+from tnpu_nix.cache.access import Access, NotThereError, all_at_once
 from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.cache.stores import Cache
-from tnpu_nix.cache.web import Access, NotThereError
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 
@@ -47,7 +47,7 @@ def damaged(
             return True
         return its.file is not None and _file_size(one, its.file, access) != its.file_size
 
-    bad = web.all_at_once(is_bad, list(there), access)
+    bad = all_at_once(is_bad, list(there), access)
     return [path for path, wrong in zip(there, bad, strict=True) if wrong]
 
 
@@ -58,7 +58,7 @@ def _file_size(one: Cache, name: str, access: Access) -> int | None:
         return path.stat().st_size if path.is_file() else 0
     if one.is_web:
         try:
-            return web.request(f"{one.address}/{name}", access, "HEAD")[1]
+            return wire.request(f"{one.address}/{name}", access, "HEAD")[1]
         except NotThereError:
             return 0
     return None
@@ -103,7 +103,7 @@ def _compression(one: Cache) -> str:
 
 def _put(one: Cache, name: str, content: bytes, access: Access) -> None:
     if one.folder is None:
-        web.request(f"{one.address}/{name}", access, "PUT", content)
+        wire.request(f"{one.address}/{name}", access, "PUT", content)
         return
     target = one.folder / name
     temporary = target.with_name(f"{target.name}.tmp.{os.getpid()}")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from tnpu_nix import git, process
 from tnpu_nix.build import Log, Watcher
 from tnpu_nix.cache import local, settings, stores
+from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.current import paths_of
 from tnpu_nix.cache.stores import Answer, Cache
-from tnpu_nix.cache.web import Access, UnavailableError
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 
@@ -119,7 +119,7 @@ def _fetch(
 def _incoherent(
     paths: Sequence[str], caches: Sequence[Cache], nix: Nix, access: Access
 ) -> list[Cache]:
-    """Return the caches with a narinfo that cannot be read, at which Nix gives up the others too."""
+    """Return the caches with a narinfo that cannot be read: at one, Nix gives them all up."""
     found = []
     for one in caches:
         with contextlib.suppress(UnavailableError):

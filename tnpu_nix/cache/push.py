@@ -11,14 +11,17 @@ from urllib.parse import quote
 from tnpu_nix import git, process
 from tnpu_nix.build import PUSHING, Log, Watcher
 from tnpu_nix.cache import keys, local, mend, records, settings, stores
+from tnpu_nix.cache.access import Access, NotThereError, UnavailableError
 from tnpu_nix.cache.current import OPTIONAL, Current, paths_of
 from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.cache.stores import INFO, Cache
-from tnpu_nix.cache.web import Access, NotThereError, UnavailableError, request
+from tnpu_nix.cache.wire import request
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 
 Say = Callable[[str], None]
+# What Nix 2.8 fails with when another push was quicker with a path.
+_OVERTAKEN = "coroutine has finished"
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ def _push(
     if missing:
         total = sum(closure[path].nar_size for path in missing)
         say(f"{len(missing)} of {len(closure)} paths are missing there, {total / 1e6:.1f} MB")
-        _copy(paths, target, checking, watch)
+        _copy(paths, len(missing), target, checking, watch)
     signed = _sign(target, list(closure), checking) if ours else []
     uploaded = [*missing, *bad]
     size = sum(closure[path].nar_size for path in uploaded)
@@ -180,13 +183,30 @@ def _there(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> dict[s
     return {path: info for path, info in found.items() if info is not None}
 
 
-def _copy(paths: Sequence[str], target: Target, nix: Nix, watch: Watcher) -> None:
+def _copy(paths: Sequence[str], missing: int, target: Target, nix: Nix, watch: Watcher) -> None:
     if target.key_file is not None and not target.cache.is_binary_cache:
         # A store on another machine keeps the signatures that it is given.
         argv = ["nix", "store", "sign", "--recursive", "--key-file", str(target.key_file), *paths]
         done = process.run(argv, env=nix.environment(), timeout=None)
         if done.status != 0:
             raise failure("signing what is pushed", done.stderr)
+    said = ""
+    # Each time at least one path more is there.
+    for _ in range(missing + 1):
+        failed = _copy_once(paths, target, nix, watch)
+        if failed is None:
+            return
+        said = failed
+        if _OVERTAKEN not in said:
+            break
+    for pattern, reason in mend.REASONS:
+        if pattern.search(said):
+            raise _unavailable(target.cache, reason)
+    raise failure(f"pushing to {target.cache.address}", said)
+
+
+def _copy_once(paths: Sequence[str], target: Target, nix: Nix, watch: Watcher) -> str | None:
+    """Run nix once; return None, or what it said when it failed."""
     argv = ["nix", "copy", "--to", target.url, "--log-format", "internal-json", "-v", *paths]
     log = Log(watch, PUSHING)
     with (
@@ -198,13 +218,7 @@ def _copy(paths: Sequence[str], target: Target, nix: Nix, watch: Watcher) -> Non
         assert running.stderr is not None
         for line in running.stderr:
             log.read(process.mask(line))
-        if running.wait() == 0:
-            return
-    said = "\n".join(log.messages)
-    for pattern, reason in mend.REASONS:
-        if pattern.search(said):
-            raise _unavailable(target.cache, reason)
-    raise failure(f"pushing to {target.cache.address}", said)
+        return None if running.wait() == 0 else "\n".join(log.messages)
 
 
 def _sign(target: Target, paths: Sequence[str], nix: Nix) -> list[str]:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tnpu_nix.cache import web
+from tnpu_nix.cache import wire
+from tnpu_nix.cache.access import Access, NotThereError, UnavailableError
 from tnpu_nix.cache.current import Current
 from tnpu_nix.cache.stores import Cache
-from tnpu_nix.cache.web import Access
 from tnpu_nix.errors import TnpuError
 
 FOLDER = "tnpu"
@@ -53,10 +53,10 @@ def write(one: Cache, now: Current, access: Access, say: Callable[[str], None]) 
     elif one.is_web:
         url = f"{one.address}/{FOLDER}/{now.digest}.json"
         try:
-            web.request(url, access, "PUT", text)
-        except web.NotThereError as error:
+            wire.request(url, access, "PUT", text)
+        except NotThereError as error:
             if "403" in str(error):
-                raise web.UnavailableError(str(error)) from error
+                raise UnavailableError(str(error)) from error
             say(f"{one.address} keeps no record of the pins; `cache prune` will not know them")
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tnpu_nix.cache.access import Access
 from tnpu_nix.cache.stores import Cache
-from tnpu_nix.cache.web import Access
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tnpu_nix.cache import local, stores
+from tnpu_nix.cache.access import Access
 from tnpu_nix.cache.current import Current, paths_of
 from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.cache.stores import Answer, Cache
-from tnpu_nix.cache.web import Access
 from tnpu_nix.nix import Nix
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")

@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from tnpu_nix import process
-from tnpu_nix.cache import narinfo, web
+from tnpu_nix.cache import narinfo
+from tnpu_nix.cache.access import Access, NotThereError, UnavailableError, all_at_once
 from tnpu_nix.cache.narinfo import PathInfo
-from tnpu_nix.cache.web import Access, NotThereError, UnavailableError
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 from tnpu_nix.repository import carries_password
@@ -106,7 +106,7 @@ def ask_all(
             return Answer(one, {}, str(error))
 
     patient = Access(access.timeout * 10, access.netrc)  # each has its own time-out inside
-    return web.all_at_once(ask, caches, patient)
+    return all_at_once(ask, caches, patient)
 
 
 def infos(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> Found:
@@ -143,18 +143,20 @@ def _read(folder: Path, path: str) -> PathInfo | None:
 
 
 def _from_web(one: Cache, paths: Sequence[str], access: Access) -> Found:
+    from tnpu_nix.cache import wire  # costs more time than a folder takes to answer
+
     def ask(path: str | None) -> PathInfo | None:
         if path is None:
             greet(one, access)
             return None
         url = f"{one.address}/{narinfo.hash_part(path)}.narinfo"
         try:
-            body, _ = web.request(url, access)
+            body, _ = wire.request(url, access)
         except NotThereError:
             return None
         return narinfo.parse(path, body.decode(errors="replace"))
 
-    answers = web.all_at_once(ask, [None, *paths], access)
+    answers = all_at_once(ask, [None, *paths], access)
     return dict(zip(paths, answers[1:], strict=True))
 
 
@@ -164,8 +166,10 @@ def greet(one: Cache, access: Access) -> None:
     Raises:
         UnavailableError: it is none, or of no use now.
     """
+    from tnpu_nix.cache import wire
+
     try:
-        web.request(f"{one.address}/{INFO}", access)
+        wire.request(f"{one.address}/{INFO}", access)
     except NotThereError as error:
         if "403" in str(error):
             raise UnavailableError(str(error)) from error

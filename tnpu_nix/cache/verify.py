@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tnpu_nix import process
 from tnpu_nix.cache import local, settings, stores
+from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.stores import Cache
-from tnpu_nix.cache.web import Access, UnavailableError
 from tnpu_nix.nix import Nix
 
 # Exit status of `nix store verify`, a sum (its source: verify.cc).

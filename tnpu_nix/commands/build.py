@@ -11,9 +11,9 @@ from tnpu_nix import build as builds
 from tnpu_nix import flake, history, pinsfile, sources
 from tnpu_nix.build import Built, Watcher
 from tnpu_nix.cache import roots, stores
+from tnpu_nix.cache.access import Access, netrc_file
 from tnpu_nix.cache.building import with_caches
 from tnpu_nix.cache.current import current
-from tnpu_nix.cache.web import Access, netrc_file
 from tnpu_nix.commands.common import error_console, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version

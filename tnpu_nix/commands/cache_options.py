@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import click
 
+from tnpu_nix.cache.access import Access, netrc_file
 from tnpu_nix.cache.current import Current, current
 from tnpu_nix.cache.settings import check_names
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.cache.stores import cache as cache_of
-from tnpu_nix.cache.web import Access, netrc_file
 from tnpu_nix.commands.options import nix_of, root_of, store_option
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
