@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -11,13 +12,42 @@ from pathlib import Path
 import click
 
 from tnpu_nix import __version__
-from tnpu_nix.commands import build, bump, demo, generate, importing, reading, schema
-from tnpu_nix.commands.common import say
+from tnpu_nix.commands.options import say
 from tnpu_nix.errors import TnpuError
+
+# Verb → module of tnpu_nix.commands, and the command in it. Only the one that is called is loaded:
+# what all of them need together takes longer to load than a quick one takes to run.
+_COMMANDS = {
+    "build": ("build", "build"),
+    "bump": ("bump", "bump"),
+    "cache": ("cache", "cache"),
+    "check": ("reading", "check"),
+    "demo": ("demo", "demo"),
+    "doctor": ("reading", "doctor"),
+    "generate": ("generate", "generate"),
+    "import": ("importing", "import_"),
+    "outdated": ("reading", "outdated"),
+    "schema": ("schema", "schema"),
+    "show": ("reading", "show"),
+    "upgrade": ("schema", "upgrade"),
+    "verify": ("reading", "verify"),
+}
 
 
 class _Group(click.Group):
     """Turns every failure into two lines and exit status 1; --debug shows the traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name = _COMMANDS[cmd_name]
+        command: click.Command = getattr(
+            importlib.import_module(f"tnpu_nix.commands.{module}"), name
+        )
+        return command
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -71,11 +101,3 @@ def main(context: click.Context, named: Path | None, debug: bool) -> None:
         signal.signal(kind, signal.default_int_handler)
     # A terminal that cannot show a character of some file must not end the command.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-
-
-for _command in (
-    *(generate.generate, bump.bump, reading.check, reading.verify, reading.doctor),
-    *(importing.import_, reading.outdated, reading.show),
-    *(schema.schema, schema.upgrade, build.build, demo.demo),
-):
-    main.add_command(_command)

@@ -1,0 +1,91 @@
+"""How caches are reached: short time-outs, the user's netrc, all of them at the same time."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tnpu_nix.errors import TnpuError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_WORKERS = 16
+
+
+class UnavailableError(Exception):
+    """A cache that is of no use now; the text says why, in a few words."""
+
+
+class NotThereError(Exception):
+    """The cache answers, and does not have what was asked for."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How caches are reached."""
+
+    timeout: float = 5.0  # seconds without an answer
+    netrc: Path | None = None
+
+    @property
+    def no_answer(self) -> str:
+        """What is said of a cache that gives no answer."""
+        return f"no answer within {self.timeout:g} s"
+
+
+def netrc_file(named: Path | None) -> Path | None:
+    """Return the netrc file that is used: the one named, $NETRC, ~/.netrc, or Nix's own.
+
+    Raises:
+        TnpuError: the one named is not there.
+    """
+    if named is not None and not named.is_file():
+        raise TnpuError(f"{named} is no file", "name a netrc file, or leave the option out")
+    usual = [os.environ.get("NETRC"), Path.home() / ".netrc", "/etc/nix/netrc"]
+    there = (Path(one) for one in ([named] if named else usual) if one)
+    return next((one.absolute() for one in there if os.access(one, os.R_OK)), None)
+
+
+def all_at_once(
+    function: Callable[[Item], Result], items: Sequence[Item], access: Access
+) -> list[Result]:
+    """Call a function with all items beside each other; return the results in order.
+
+    Raises:
+        UnavailableError: for a time-out's length no call has ended.
+    """
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[tuple[int, Result | Exception]] = queue.SimpleQueue()
+    for number in range(len(items)):
+        waiting.put(number)
+
+    def work() -> None:
+        while True:
+            try:
+                number = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                ended.put((number, function(items[number])))
+            except Exception as error:
+                ended.put((number, error))
+
+    # Daemons: one that hangs in a name server's silence must not hold the command up.
+    for _ in range(min(_WORKERS, len(items))):
+        threading.Thread(target=work, daemon=True).start()
+    results: dict[int, Result] = {}
+    while len(results) < len(items):
+        try:
+            # A moment more than a request has: its own reason is the better one.
+            number, outcome = ended.get(timeout=access.timeout + 0.5)
+        except queue.Empty:
+            raise UnavailableError(access.no_answer) from None
+        if isinstance(outcome, Exception):
+            raise outcome
+        results[number] = outcome
+    return [results[number] for number in range(len(items))]
