@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import click
 
+from tnpu_nix.commands import image_push
+
 
 @click.group()
 def image() -> None:
     """Name, push, pull and read images."""
+
+
+for _command in (image_push.tag, image_push.ensure, image_push.push, image_push.pull):
+    image.add_command(_command)
