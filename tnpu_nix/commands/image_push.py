@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tnpu_nix import image_tag
-from tnpu_nix.commands.common import json_option, nix_of, root_of, say, store_option
 from tnpu_nix.commands.network import Network, registry_options
+from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
 
 if TYPE_CHECKING:
-    from tnpu_nix.image_ensure import Ensured
+    from tnpu_nix.ensured import Ensured
     from tnpu_nix.nix import Nix
     from tnpu_nix.reference import Reference
     from tnpu_nix.registry import Repository
@@ -183,14 +183,12 @@ def _present(repository: Repository) -> Ensured | None:
     digest = repository.tag_digest(reference.tag)
     if digest is None:
         return None
-    from tnpu_nix.image_ensure import PRESENT, Ensured
+    from tnpu_nix.ensured import PRESENT, Ensured
 
     return Ensured(PRESENT, reference.tag, str(reference), digest)
 
 
 def _make_and_push(root: Path, nix: Nix, reference: Reference, network: Network) -> Ensured:
-    from dataclasses import replace
-
     from tnpu_nix import history, image_ensure, pinsfile
     from tnpu_nix.commands.common import error_console
     from tnpu_nix.image_progress import moving
@@ -198,7 +196,6 @@ def _make_and_push(root: Path, nix: Nix, reference: Reference, network: Network)
 
     assert reference.tag is not None
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
-    nix = replace(nix, config=(*nix.config, *image_ensure.cache_lines(toolchain.cache)))
     repository = network.repository(reference, writing=True)
     repository.transport.log_in()  # a build of hours is not to end at a closed door
     with watching(error_console, history.load(root)) as watch:
