@@ -225,6 +225,7 @@ class Answering:
     host: str
     requests: list[str] = field(default_factory=list)  # "METHOD path"
     authorizations: set[str] = field(default_factory=set)
+    respond: Callable[[str], bytes] | None = None  # path → body, with status 200 from then on
 
 
 @contextlib.contextmanager
@@ -243,12 +244,13 @@ def answering(
                 over.wait()
                 return
             self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            self.send_response(status)
-            for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+            said = made.respond(self.path) if made.respond else body
+            self.send_response(200 if made.respond else status)
+            for name, value in {**(headers or {}), "Content-Length": str(len(said))}.items():
                 self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(body)
+                self.wfile.write(said)
 
         do_HEAD = do_POST = do_PUT = do_PATCH = do_GET  # noqa: N815
 

@@ -16,6 +16,7 @@ from tnpu_nix.errors import TnpuError
 from tnpu_nix.reference import DOCKER_HUB, Reference
 
 USER_VARIABLE, PASSWORD_VARIABLE = "TNPU_REGISTRY_USER", "TNPU_REGISTRY_PASSWORD"
+VARIABLES = f"{USER_VARIABLE} and {PASSWORD_VARIABLE}"
 
 # Under what docker keeps the credentials of Docker Hub.
 _HUB_KEYS = ("https://index.docker.io/v1/", "index.docker.io", "registry-1.docker.io")
@@ -29,6 +30,7 @@ class Credentials:
     password: str = field(repr=False)
     source: str  # for people: a file, a helper program or the variables' names
     is_token: bool = False  # the password is a refresh token of the registry's token service
+    key: str = ""  # of "auths" in the file, where the entry is user and password in base64
 
     @property
     def basic(self) -> str:
@@ -67,10 +69,10 @@ def find(reference: Reference) -> Credentials | None:
     """
     user, password = os.environ.get(USER_VARIABLE), os.environ.get(PASSWORD_VARIABLE)
     if user and password:
-        return Credentials(user, password, f"{USER_VARIABLE} and {PASSWORD_VARIABLE}")
+        return Credentials(user, password, VARIABLES)
     if user or password:
         raise TnpuError(
-            f"only one of {USER_VARIABLE} and {PASSWORD_VARIABLE} is set",
+            f"only one of {VARIABLES} is set",
             "set both, or neither to use the auth file of docker or podman",
         )
     for path in files():
@@ -114,10 +116,10 @@ def _in_file(path: Path, reference: Reference) -> Credentials | None:
     named = next((helpers[key] for key in keys if key in helpers), content.get("credsStore"))
     if isinstance(named, str) and (found := _ask_helper(named, keys, reference)):
         return found
-    auths = {_plain_key(key): value for key, value in _table(content, "auths").items()}
+    auths = {_plain_key(key): (key, value) for key, value in _table(content, "auths").items()}
     for key in keys:
-        entry = auths.get(_plain_key(key))
-        if isinstance(entry, dict) and (found := _entry(entry, path)):
+        written, entry = auths.get(_plain_key(key), ("", None))
+        if isinstance(entry, dict) and (found := _entry(entry, path, written)):
             return found
     return None
 
@@ -133,7 +135,7 @@ def _plain_key(key: str) -> str:
     return plain.removesuffix("/v1").removesuffix("/v2")
 
 
-def _entry(entry: dict[str, Any], path: Path) -> Credentials | None:
+def _entry(entry: dict[str, Any], path: Path, key: str) -> Credentials | None:
     if token := entry.get("identitytoken"):
         return Credentials("<token>", str(token), str(path), is_token=True)
     if entry.get("username") and entry.get("password"):
@@ -143,7 +145,8 @@ def _entry(entry: dict[str, Any], path: Path) -> Credentials | None:
     except (binascii.Error, UnicodeDecodeError):
         return None
     user, colon, password = pair.partition(":")
-    return Credentials(user, password.rstrip("\0"), str(path)) if colon else None
+    found = Credentials(user, password.rstrip("\0"), str(path), key=key)
+    return found if colon else None
 
 
 def _ask_helper(name: str, keys: list[str], reference: Reference) -> Credentials | None:

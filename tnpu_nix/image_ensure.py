@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tnpu_nix import build, history, image_push, image_tag, sources
+from tnpu_nix import build, history, image_push, sources
 from tnpu_nix.build import Built
 from tnpu_nix.cache import roots, stores
 from tnpu_nix.cache.building import with_caches
@@ -20,6 +20,7 @@ from tnpu_nix.image_push import Pushed, Watcher
 from tnpu_nix.nix import Nix
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.registry import Repository
+from tnpu_nix.transaction import STATE_FOLDER
 
 STREAM = "tnpu-image-stream"
 
@@ -87,7 +88,7 @@ def alone(root: Path, say: Callable[[str], None]) -> Iterator[bool]:
     Raises:
         TnpuError: the project's folder cannot be written.
     """
-    folder = root / image_tag.STATE_FOLDER
+    folder = root / STATE_FOLDER
     try:
         folder.mkdir(exist_ok=True)
         descriptor = os.open(folder / "push.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

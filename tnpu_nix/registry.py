@@ -19,7 +19,8 @@ OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 _INDEXES = (OCI_INDEX, DOCKER_LIST)
-_ACCEPT = {"Accept": ", ".join((DOCKER_MANIFEST, OCI_MANIFEST, DOCKER_LIST, OCI_INDEX))}
+ACCEPT = ", ".join((DOCKER_MANIFEST, OCI_MANIFEST, DOCKER_LIST, OCI_INDEX))
+_ACCEPT = {"Accept": ACCEPT}
 
 CHUNK = 1 << 18  # bytes of a blob at a time
 

@@ -58,23 +58,34 @@ class Patience:
         return min(0.5 * 2.0 ** (failures - 1), _LONGEST_PAUSE)
 
 
+def certificates(host: str) -> list[Path]:
+    """Return the CA certificates that docker or podman was given for a host."""
+    folders = [Path(folder, host) for folder in _CERTIFICATE_FOLDERS]
+    return [path for folder in folders for path in sorted(folder.glob("*.crt"))]
+
+
 @functools.lru_cache
 def _tls(host: str) -> ssl.SSLContext:
-    """The system's CA bundle (or SSL_CERT_FILE), and the CA that docker was given for the host."""
+    """The system's CA bundle (or SSL_CERT_FILE), and the host's own."""
     context = ssl.create_default_context()
-    for folder in _CERTIFICATE_FOLDERS:
-        for path in sorted(Path(folder, host).glob("*.crt")):
-            context.load_verify_locations(path)
+    for path in certificates(host):
+        context.load_verify_locations(path)
     return context
+
+
+def _proxy(scheme: str, host: str) -> str | None:
+    """Return the proxy that the environment names for a host."""
+    if urllib.request.proxy_bypass(host.rsplit(":", 1)[0]):
+        return None
+    return urllib.request.getproxies().get(scheme)
 
 
 @functools.lru_cache
 def _pool(scheme: str, host: str) -> urllib3.PoolManager:
     """Return the connections to a host, through the proxy that the environment names for it."""
     tls = _tls(host) if scheme == "https" else None
-    name = host.rsplit(":", 1)[0]
-    proxy = urllib.request.getproxies().get(scheme)
-    if proxy is None or urllib.request.proxy_bypass(name):
+    proxy = _proxy(scheme, host)
+    if proxy is None:
         return urllib3.PoolManager(ssl_context=tls, maxsize=8)
     parts = urlsplit(proxy)
     user = f"{parts.username}:{parts.password or ''}" if parts.username else None
@@ -99,6 +110,29 @@ class Transport:
         self._settled = plain_http or not reference.is_loopback
         self._credentials: Credentials | None = None
         self._authorization: str | None = None
+        self._token_url = ""
+
+    def way(self, path: str) -> dict[str, str] | None:
+        """Return how a path was asked for, so that it can be asked for again without this class.
+
+        None where that takes more than a request, or one for a token before it: a proxy, a helper
+        program, a refresh token.
+        """
+        url, who = self._url(path), self._credentials
+        hosts = [urlsplit(one)[:2] for one in (url, self._token_url) if one]
+        if any(_proxy(scheme, host) for scheme, host in hosts):
+            return None
+        from_file = who is not None and who.key != ""
+        if who is not None and not from_file and who.source != credentials.VARIABLES:
+            return None
+        extra = [str(file) for _, host in hosts for file in certificates(host)]
+        return {
+            "url": url,
+            "token_url": self._token_url,
+            "auth_file": who.source if who is not None and from_file else "",
+            "auth_key": who.key if who is not None else "",
+            "ca": "\n".join(extra),
+        }
 
     def request(
         self,
@@ -261,6 +295,7 @@ class Transport:
             url = f"{realm}{'&' if '?' in realm else '?'}{urlencode(fields)}"
             own = {"Authorization": who.basic} if who is not None else {}
             answer = self._send("GET", url, own, None, True)
+            self._token_url = url
         if answer.status != 200:
             raise self._refusal("GET" if not self._writing else "PUT", "token", answer)
         content = self.json(answer.data, "an answer of its token service")

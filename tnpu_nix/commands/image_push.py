@@ -49,9 +49,8 @@ def _nix_options(command: _Command) -> _Command:
 
 def _values(root: Path, nix: Nix) -> dict[str, str]:
     """Return ``tag``, and ``repository`` where pins.toml has one; evaluated or remembered."""
-    key = image_tag.fingerprint(root, nix.offline_profile)
-    kept = image_tag.remembered(root, key)
-    if kept is not None:
+    key = image_tag.fingerprint(str(root), nix.offline_profile)
+    if kept := image_tag.remembered(str(root), key):
         return kept
     from tnpu_nix import build, flake, pinsfile
     from tnpu_nix.nix import check_version
@@ -66,7 +65,7 @@ def _values(root: Path, nix: Nix) -> dict[str, str]:
     values = {"tag": tag}
     if toolchain.image.registry is not None:
         values["repository"] = f"{toolchain.image.registry.rstrip('/')}/{toolchain.image.name}"
-    image_tag.remember(root, key, values)
+    image_tag.remember(str(root), key, values)
     return values
 
 
@@ -99,20 +98,26 @@ def _github_file(wanted: bool) -> Path | None:
     return Path(name)
 
 
-def _write_github(file: Path | None, values: dict[str, str]) -> None:
-    """Append ``name=value`` lines; none of the values can hold a line break."""
-    if file is None:
-        return
-    lines = "".join(f"{name}={value}\n" for name, value in values.items())
-    with file.open("a") as out:
-        out.write(lines)
+def _write_github(file: Path | None, lines: str) -> None:
+    if file is not None:
+        with file.open("a") as out:
+            out.write(lines)
+
+
+def _lines(values: dict[str, str]) -> str:
+    """Return ``name=value`` lines; none of the values can hold a line break."""
+    return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+def _github_lines(found: Ensured) -> str:
+    named = {"tag": found.tag, "image": found.image, "digest": found.digest}
+    return _lines({**named, "action": found.action})
 
 
 def _show(found: Ensured, as_json: bool, github: Path | None) -> None:
     from dataclasses import asdict
 
-    named = {"tag": found.tag, "image": found.image, "digest": found.digest}
-    _write_github(github, {**named, "action": found.action})
+    _write_github(github, _github_lines(found))
     if as_json:
         click.echo(json.dumps(asdict(found), indent=2))
         return
@@ -138,7 +143,7 @@ def tag(
     found = {"tag": values["tag"]}
     if "repository" in values:
         found["image"] = str(_destination(None, values))
-    _write_github(github, found)
+    _write_github(github, _lines(found))
     click.echo(json.dumps(found, indent=2) if as_json else values["tag"])
 
 
@@ -166,8 +171,11 @@ def ensure(
     github = _github_file(github_output)
     root, nix = root_of(context), nix_of(store, offline_profile)
     reference = _destination(to, _values(root, nix))
-    found = _present(network.repository(reference))
-    if found is None:
+    repository = network.repository(reference)
+    found = _present(repository)
+    if found is not None:
+        _keep_way(root, nix, to, repository, found)
+    else:
         from tnpu_nix.image_ensure import alone
 
         with alone(root, say) as waited:
@@ -186,6 +194,31 @@ def _present(repository: Repository) -> Ensured | None:
     from tnpu_nix.ensured import PRESENT, Ensured
 
     return Ensured(PRESENT, reference.tag, str(reference), digest)
+
+
+def _keep_way(root: Path, nix: Nix, to: str | None, repository: Repository, found: Ensured) -> None:
+    """Keep how the tag was found, for `quick`."""
+    from tnpu_nix import credentials, quick
+    from tnpu_nix.commands.options import OFFLINE_WARNING
+    from tnpu_nix.registry import ACCEPT
+
+    way = repository.transport.way(f"manifests/{found.tag}")
+    if way is None:
+        return
+    key = image_tag.fingerprint(str(root), nix.offline_profile)
+    values = image_tag.remembered(str(root), key)
+    hit = {
+        **way,
+        "accept": ACCEPT,
+        "situation": quick.situation(to),
+        "files": {str(path): quick.signature(str(path)) for path in credentials.files()},
+        "digest": found.digest,
+        "image": found.image,
+        "line": found.line(),
+        "github": _github_lines(found),
+        "warning": f"{OFFLINE_WARNING}\n",
+    }
+    image_tag.remember(str(root), key, {**values, "hit": json.dumps(hit)})
 
 
 def _make_and_push(root: Path, nix: Nix, reference: Reference, network: Network) -> Ensured:
