@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from tests.conftest import Demo, environment
 from tests.lab import NAME, Lab, lab
 from tests.registry import PASSWORD, USER
-from tnpu_nix import archive, pinsfile
+from tnpu_nix import archive, image_push, pinsfile, process
 from tnpu_nix.nix import Nix
 
 __all__ = ["lab"]  # a fixture
@@ -207,3 +208,16 @@ def test_a_terminal_gets_a_bar_and_a_pipe_gets_lines(lab: Lab) -> None:
     )
     assert done.returncode == 0, done.stdout
     assert re.search(r"layer \d+ [0-9a-f]{12}", done.stdout) and "\x1b[" in done.stdout
+
+
+def test_in_a_store_of_its_own_the_stream_finds_its_interpreter(
+    demo: Demo, built: archive.Archive, tmp_path: Path
+) -> None:
+    """As without the offline profile, where the program begins with a path in /nix/store."""
+    done = demo.project(tmp_path / "project").run("build", "tnpu-image-stream", "--offline-profile")
+    nix = Nix(store=demo.store)
+    argv = image_push.command(Path(done.out.strip()), nix)
+    file = tmp_path / "image.tar"
+    with file.open("wb") as out, process.stream_stdout(argv, env=nix.environment()) as stream:
+        shutil.copyfileobj(stream, out)
+    assert archive.read(file).config == built.config
