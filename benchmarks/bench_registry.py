@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -215,11 +215,10 @@ def _used(bench: Bench) -> int:
     """Bytes of the files that a client may have written."""
     total = 0
     for folder in (bench.folder / "tmp", bench.project):
-        for path in folder.rglob("*"):
-            try:
-                total += path.lstat().st_size
-            except OSError:
-                continue  # gone meanwhile
+        for where, _, names in os.walk(folder):
+            for name in names:
+                with suppress(OSError):  # gone meanwhile
+                    total += Path(where, name).lstat().st_size
     return total
 
 

@@ -6,7 +6,6 @@ under their fingerprint, and with it how the registry was last found to have tha
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -70,12 +69,14 @@ def remembered(root: str, key: str) -> dict[str, str]:
 def remember(root: str, key: str, values: dict[str, str]) -> None:
     """Keep what belongs to a fingerprint. No command is failed by what cannot be kept."""
     folder = f"{root}/{_FOLDER}"
-    with contextlib.suppress(OSError):
+    temporary = f"{folder}/{_FILE}.{os.getpid()}"
+    try:
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103
         if not os.path.exists(f"{folder}/.gitignore"):  # noqa: PTH110
             with open(f"{folder}/.gitignore", "w") as file:  # noqa: PTH123
                 file.write("*\n")
-        temporary = f"{folder}/{_FILE}.{os.getpid()}"
         with open(temporary, "w") as file:  # noqa: PTH123
             json.dump({"key": key, "values": values}, file)
         os.rename(temporary, f"{folder}/{_FILE}")  # noqa: PTH104
+    except OSError:
+        return
