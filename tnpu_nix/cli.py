@@ -25,6 +25,7 @@ _COMMANDS = {
     "demo": ("demo", "demo"),
     "doctor": ("reading", "doctor"),
     "generate": ("generate", "generate"),
+    "image": ("image", "image"),
     "import": ("importing", "import_"),
     "outdated": ("reading", "outdated"),
     "schema": ("schema", "schema"),

@@ -11,6 +11,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from tnpu_nix import reference
+from tnpu_nix.errors import TnpuError
 from tnpu_nix.remote import TOKEN_USER, Remote, token_fault
 from tnpu_nix.repository import carries_password, url_fault
 
@@ -100,6 +102,16 @@ def _image_name(value: str) -> str:
     return value
 
 
+def _registry(value: str) -> str:
+    try:
+        reference.parse(f"{value.rstrip('/')}/image")
+    except TnpuError:
+        raise ValueError(
+            f"{value!r} is no registry: host[:port] and, if it wants one, a /path in lower case"
+        ) from None
+    return value
+
+
 def _flake_word(value: str) -> str:
     if not _FLAKE_WORD.fullmatch(value):
         raise ValueError(f"{value!r} is no name of letters, digits and . _ -")
@@ -177,6 +189,7 @@ Component = Annotated[str, AfterValidator(_linkable)]
 PublicUrl = Annotated[Text, AfterValidator(_no_password)]
 Variable = Annotated[str, AfterValidator(_variable)]
 User = Annotated[str, AfterValidator(_user)]
+Registry = Annotated[PublicUrl, AfterValidator(_registry)]
 Word = Annotated[str, AfterValidator(_flake_word)]
 ImagePath = Annotated[Text, AfterValidator(_link)]
 
@@ -233,7 +246,7 @@ class Image(_Table):
     """The OCI image: its name, where it is pushed to, and links to components in it."""
 
     name: Annotated[str, AfterValidator(_image_name)] = "tnpu-toolchain"
-    registry: PublicUrl | None = None
+    registry: Registry | None = None  # host[:port][/path]
     links: dict[ImagePath, Component] = Field(default_factory=dict)
     packages: list[Text] = []  # more programs on PATH, names in nixpkgs
     max_layers: int = Field(default=64, ge=16, le=120)

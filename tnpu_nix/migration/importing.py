@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import coherence, pinsfile, project, transaction
+from tnpu_nix import coherence, pinsfile, place, project, transaction
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.migration import comments, drafting, legacy
 from tnpu_nix.migration.buildoptions import Option, options
 from tnpu_nix.migration.drafting import Draft
 from tnpu_nix.migration.importreport import OptionRow, Report, RestRow
-from tnpu_nix.migration.placing import Unplaced, place
+from tnpu_nix.migration.placing import Unplaced
+from tnpu_nix.migration.placing import place as placed_of
 from tnpu_nix.migration.redaction import Redactor
 from tnpu_nix.nix import Nix
 from tnpu_nix.nix import version as nix_version
@@ -58,7 +59,7 @@ def root_for(named: Path | None) -> Path:
             raise TnpuError(f"{named} is no folder", "make it, or name another with --project")
         return named.resolve()
     try:
-        return project.find(Path.cwd())
+        return place.find(Path.cwd())
     except TnpuError:
         here = Path.cwd()
         if os.path.lexists(here / pinsfile.FILE_NAME):
@@ -147,7 +148,7 @@ def _start(root: Path, base: Path | None) -> _Start:
 def _sort(files: legacy.Legacy, start: _Start) -> _Found:
     pins = dict(start.toolchain.pins.items()) if start.toolchain else {}
     wanted, refused, others = options(files.variables)
-    placed = place(others, {name: pin.url for name, pin in pins.items()})
+    placed = placed_of(others, {name: pin.url for name, pin in pins.items()})
     drafts = [
         drafting.start(
             name,
