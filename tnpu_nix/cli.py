@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from tnpu_nix import __version__
-from tnpu_nix.commands import build, bump, demo, generate, reading, schema
+from tnpu_nix.commands import build, bump, demo, generate, image, reading, schema
 from tnpu_nix.commands.common import say
 from tnpu_nix.errors import TnpuError
 
@@ -75,6 +75,6 @@ def main(context: click.Context, named: Path | None, debug: bool) -> None:
 
 for _command in (
     *(generate.generate, bump.bump, reading.check, reading.verify, reading.outdated, reading.show),
-    *(schema.schema, build.build, demo.demo),
+    *(schema.schema, build.build, image.image, demo.demo),
 ):
     main.add_command(_command)
