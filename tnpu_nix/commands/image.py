@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import click
 
+from tnpu_nix.commands import image_reading
+
 
 @click.group()
 def image() -> None:
     """Name, push, pull and read images."""
+
+
+for _command in (image_reading.verify,):
+    image.add_command(_command)
