@@ -12,5 +12,5 @@ def image() -> None:
     """Name, push, pull and read images."""
 
 
-for _command in (image_reading.verify,):
+for _command in (image_reading.inspect, image_reading.diff, image_reading.verify):
     image.add_command(_command)

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from tnpu_nix import build as builds
-from tnpu_nix import image_verify, pinsfile
+from tnpu_nix import image_diff, image_inspect, image_verify, pinsfile
 from tnpu_nix.commands.common import json_option, nix_of, root_of, say, store_option
 from tnpu_nix.images import expected
-from tnpu_nix.images.contents import scan
+from tnpu_nix.images.contents import read_manifest, scan
 from tnpu_nix.images.opening import FORMS, open_image
 
 plain_http_option = click.option(
@@ -73,3 +73,59 @@ def verify(
 
 
 verify.help = f"{verify.help}\n\nIMAGE is {FORMS}."
+
+
+@click.command(short_help="Show what an image is made of.")
+@click.argument("image", metavar="IMAGE")
+@click.option("--manifest", is_flag=True, help="Print its /etc/tnpu/manifest.json.")
+@plain_http_option
+@json_option
+def inspect(image: str, manifest: bool, plain_http: bool, as_json: bool) -> None:
+    """Show what IMAGE is made of: pins, components, layers."""
+    opened = open_image(image, plain_http)
+    if manifest:
+        click.echo(json.dumps(read_manifest(opened), indent=2, sort_keys=True))
+        return
+    found = image_inspect.inspect(scan(opened, say))
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=2))
+        return
+    for line in found.lines():
+        click.echo(line)
+
+
+inspect.help = f"{inspect.help}\n\nIMAGE is {FORMS}."
+
+
+@click.command(short_help="Compare two images, or two sets of pins.")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@plain_http_option
+@offline_option
+@json_option
+@store_option
+@click.pass_context
+def diff(
+    context: click.Context,
+    a: str,
+    b: str,
+    plain_http: bool,
+    offline_profile: bool,
+    as_json: bool,
+    store: Path | None,
+) -> None:
+    """Compare A and B: pins, components, layers, and what who has A needs for B."""
+    nix = nix_of(store, offline_profile)
+
+    def side(text: str) -> image_diff.Side:
+        return image_diff.side(text, lambda: root_of(context), nix, plain_http, say)
+
+    found = image_diff.diff(side(a), side(b))
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=2))
+        return
+    for line in found.lines():
+        click.echo(line)
+
+
+diff.help = f"{diff.help}\n\nA and B are each {image_diff.SIDES}."
