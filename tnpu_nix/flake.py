@@ -87,3 +87,21 @@ def outputs(root: Path, nix: Nix) -> dict[str, Output]:
     if done.status != 0:
         raise failure("evaluating the flake", done.stderr)
     return {name: Output(name, **found) for name, found in json.loads(done.stdout).items()}
+
+
+def image_tag(root: Path, nix: Nix) -> str:
+    """Evaluate the tag that dockerTools gives the project's image; nothing is built or fetched.
+
+    It is the hash in the store path of the image's configuration, which depends on everything
+    that goes into the image; `docker load` of a built image shows the same tag.
+
+    Raises:
+        TnpuError: the flake does not evaluate.
+    """
+    with copied(root) as copy:
+        words = installable(nix, copy, f"packages.{_SYSTEM}.tnpu-image-stream.imageTag")
+        argv = ["nix", "eval", "--raw", *words]
+        done = process.run(argv, env=nix.environment(), timeout=None)
+    if done.status != 0:
+        raise failure("evaluating the image's tag", done.stderr)
+    return done.stdout.strip()

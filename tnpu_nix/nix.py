@@ -26,10 +26,12 @@ class Nix:
         store: folder of a store of its own (paths lie in ``<store>/nix/store``); None for the
             machine's own.
         offline_profile: build with hostpkgs in nixpkgs' place and without substituters.
+        config: more lines of nix.conf, which go before all others.
     """
 
     store: Path | None = None
     offline_profile: bool = False
+    config: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
         """Return the environment in which nix is run."""
@@ -51,6 +53,7 @@ class Nix:
             ]
         if self.store is not None or self.offline_profile:
             lines += _build_users(self.store)
+        lines += self.config
         variables = {"NIX_CONFIG": "\n".join(lines), "LC_ALL": "C.UTF-8"}
         if self.store is not None:
             variables["NIX_REMOTE"] = str(self.store)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import re
 import signal
 import subprocess
+import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,10 @@ _PR_SET_PDEATHSIG = 1
 
 class TimedOutError(TnpuError):
     """A program gave no answer in the time that it had."""
+
+
+class ProgramFailedError(TnpuError):
+    """A program ended with a failure; the details are the last lines of what it said."""
 
 
 @dataclass(frozen=True)
@@ -160,3 +167,48 @@ def stream_stderr(
                 _end_group(process)
             if process.stderr is not None:
                 process.stderr.close()
+
+
+@contextlib.contextmanager
+def stream_stdout(
+    argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None
+) -> Iterator[IO[bytes]]:
+    """Run a program whose standard output is read as bytes while it runs.
+
+    On leaving the block a program that still runs is killed with all that it started. Whoever
+    reads to the end and leaves learns there whether the program succeeded.
+
+    Raises:
+        TnpuError: the program is missing, could not be started, or ended with a failure.
+    """
+    words = tuple(str(word) for word in argv)
+    readable, writable = os.pipe()
+    with os.fdopen(readable, "rb", buffering=0) as output:
+        with contextlib.suppress(OSError):  # past the user's share of pipe pages it stays small
+            fcntl.fcntl(readable, fcntl.F_SETPIPE_SZ, 1 << 20)
+        try:
+            process = _start(words, None, env, subprocess.DEVNULL, writable)
+        finally:
+            os.close(writable)
+        assert process.stderr is not None
+        # A program may say more than a pipe holds, and would wait for someone to read it.
+        said: deque[str] = deque(maxlen=25)
+        listener = threading.Thread(target=said.extend, args=(process.stderr,), daemon=True)
+        listener.start()
+        try:
+            yield output
+            # What closes its output ends soon, or hangs and is ended here.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10.0)
+        finally:
+            status = process.poll()
+            if status is None:
+                _end_group(process)
+            listener.join(timeout=5.0)
+    if status != 0:
+        lines = tuple(mask(line.rstrip("\n")) for line in said)
+        raise ProgramFailedError(
+            f"{Path(words[0]).name} failed: {lines[-1] if lines else f'exit status {status}'}",
+            "its own words are above",
+            lines[:-1],
+        )

@@ -156,7 +156,11 @@ class Transport:
         base = f"{self._scheme}://{self.reference.api_host}"
         if path.startswith("/"):
             return f"{base}{path}"
-        return urljoin(f"{base}/v2/{quote(self.reference.name)}/", path)
+        url = urljoin(f"{base}/v2/{quote(self.reference.name)}/", path)
+        parts = urlsplit(url)
+        # A registry behind a proxy may not know that it is spoken to by TLS.
+        same = parts.netloc == self.reference.api_host
+        return parts._replace(scheme=self._scheme).geturl() if same else url
 
     def _authorized(
         self, method: str, path: str, headers: dict[str, str], body: Body | None, preload: bool

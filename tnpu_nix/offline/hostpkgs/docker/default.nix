@@ -109,6 +109,11 @@ let
         inherit conf;
         stream = ./stream_image.py;
         meta.mainProgram = "stream-${baseName}";
+        passthru.imageTag =
+          if tag != null then
+            tag
+          else
+            builtins.substring 0 32 (baseNameOf (builtins.unsafeDiscardStringContext conf.outPath));
       }
       ''
         # /bin/sh and /usr/bin/python3 are the machine's: the script is not part of an
@@ -131,8 +136,11 @@ in
       let
         build =
           args:
-          runCommand "${baseNameOf args.name}.tar.gz" { } ''
-            ${streamLayeredImage args} | gzip -n >$out
+          let
+            stream = streamLayeredImage args;
+          in
+          runCommand "${baseNameOf args.name}.tar.gz" { passthru = { inherit (stream) imageTag; }; } ''
+            ${stream} | gzip -n >$out
           '';
       in
       # nix/ asks which arguments it takes.
