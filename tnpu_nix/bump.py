@@ -184,13 +184,13 @@ def _move(toolchain: Toolchain, request: Request, nix: Nix, say: Say) -> Move:
     name, old = request.name, toolchain.pins.named(request.name)
     what = request.what if request.what is not None else f"refs/heads/{old.track}"
     say(f"asking {old.url} for {what}")
-    resolved = resolve(old.url, what)
+    resolved = resolve(old.remote, what)
     say(f"fetching {name} at {resolved.rev}")
     source = prefetch(nix, old, resolved.rev)
     new = old.model_copy(update={"rev": source.rev, "hash": source.hash, "date": source.date})
     on_disk = nix.on_disk(source.path)
     options = unmet_options(toolchain.triton, on_disk) if name == "triton" else {}
-    log = if_cheap(old.url, old.rev, new.rev) if old.rev != new.rev else None
+    log = if_cheap(old.remote, old.rev, new.rev) if old.rev != new.rev else None
     return Move(name, old, new, resolved.ref, options, on_disk, log)
 
 

@@ -74,7 +74,8 @@ def main(context: click.Context, named: Path | None, debug: bool) -> None:
 
 
 for _command in (
-    *(generate.generate, bump.bump, reading.check, reading.verify, reading.outdated, reading.show),
-    *(schema.schema, build.build, image.image, demo.demo),
+    *(generate.generate, bump.bump, reading.check, reading.verify, reading.doctor),
+    *(reading.outdated, reading.show),
+    *(schema.schema, schema.upgrade, build.build, image.image, demo.demo),
 ):
     main.add_command(_command)

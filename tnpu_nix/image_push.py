@@ -91,7 +91,7 @@ def push(
     while True:
         before = result.uploaded
         try:
-            with process.stream_stdout(_command(script, nix), env=nix.environment()) as stream:
+            with process.stream_stdout(stream_command(script, nix), env=nix.environment()) as stream:
                 read = _read(stream, repository, known, result, watch)
             return _finish(read, repository, tag, result)
         except InterruptedUploadError as error:
@@ -107,7 +107,7 @@ def push(
             known.keep()
 
 
-def _command(script: Path, nix: Nix) -> list[str | Path]:
+def stream_command(script: Path, nix: Nix) -> list[str | Path]:
     """Return the command that streams the image.
 
     In a store of its own the program's interpreter is not where it says; `nix shell` makes a

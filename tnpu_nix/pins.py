@@ -9,8 +9,9 @@ import re
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from tnpu_nix.remote import TOKEN_USER, Remote, token_fault
 from tnpu_nix.repository import carries_password, url_fault
 
 # Of the format of pins.toml. A file of a newer one is refused.
@@ -32,6 +33,7 @@ REQUIRED_TARGETS = ("X86", "NVPTX", "AMDGPU", "RISCV")
 _REVISION = re.compile(r"[0-9a-f]{40}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _FLAKE_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 _PYTHON_VERSION = re.compile(r"3\.[0-9]{1,2}")
 # What image.nix fills, and what a container runtime mounts or writes.
 _IMAGE_FOLDERS = ("bin", "dev", "etc", "nix", "proc", "root", "sys", "tmp")
@@ -104,6 +106,18 @@ def _flake_word(value: str) -> str:
     return value
 
 
+def _variable(value: str) -> str:
+    if not _VARIABLE.fullmatch(value):
+        raise ValueError("must be the name of an environment variable, and not a token itself")
+    return value
+
+
+def _user(value: str) -> str:
+    if not _FLAKE_WORD.fullmatch(value):
+        raise ValueError("must be a user name of letters, digits and . _ -")
+    return value
+
+
 def _python_version(value: str) -> str:
     if not _PYTHON_VERSION.fullmatch(value):
         raise ValueError(f"must look like 3.11, not {value!r}")
@@ -161,6 +175,8 @@ Sri = Annotated[
 Url = Annotated[Text, AfterValidator(_url)]
 Component = Annotated[str, AfterValidator(_linkable)]
 PublicUrl = Annotated[Text, AfterValidator(_no_password)]
+Variable = Annotated[str, AfterValidator(_variable)]
+User = Annotated[str, AfterValidator(_user)]
 Word = Annotated[str, AfterValidator(_flake_word)]
 ImagePath = Annotated[Text, AfterValidator(_link)]
 
@@ -186,6 +202,20 @@ class Pin(_Table):
     submodules: bool = False
     lfs: bool = False
     mismatch: Text | None = None  # why this source may disagree with other pins; printed each time
+    token_env: Variable | None = None  # the environment variable that holds a token for the url
+    token_user: User = TOKEN_USER
+
+    @field_validator("token_env")
+    @classmethod
+    def _token_is_safe(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and (fault := token_fault(info.data.get("url", "https:"))):
+            raise ValueError(fault)
+        return value
+
+    @property
+    def remote(self) -> Remote:
+        """The repository, and how it is asked."""
+        return Remote(self.url, self.token_env, self.token_user)
 
 
 class Nixpkgs(_Table):

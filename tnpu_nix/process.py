@@ -22,6 +22,10 @@ from tnpu_nix.errors import TnpuError
 _CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?!git@)[^/@\s]+@")
 
 
+# A shorter one would be masked in words that have nothing to do with it.
+_SHORTEST_SECRET = 6
+_secrets: set[str] = set()
+
 # From Linux' prctl(2).
 _PR_SET_PDEATHSIG = 1
 
@@ -45,8 +49,19 @@ class Completed:
 
 
 def mask(text: str) -> str:
-    """Return *text* with every user and password in a URL replaced by ``***``."""
+    """Return *text* with every user and password in a URL, and all that `hide` was told of, as ***.
+
+    A server, or a trace that the user has turned on, may repeat a token.
+    """
+    for secret in _secrets:
+        text = text.replace(secret, "***")
     return _CREDENTIALS.sub(r"\g<scheme>***@", text)
+
+
+def hide(secret: str) -> None:
+    """Have `mask` replace a secret from now on, if it is long enough to be one."""
+    if len(secret) >= _SHORTEST_SECRET:
+        _secrets.add(secret)
 
 
 def _missing(program: str, error: OSError) -> TnpuError:
