@@ -40,7 +40,7 @@ class Archive(Image):
                     if not left:
                         return
         except BROKEN_STREAM as error:
-            raise _unreadable(self.path, error) from error
+            raise unreadable(self.path, error) from error
 
 
 def read(path: Path) -> Archive:
@@ -49,26 +49,41 @@ def read(path: Path) -> Archive:
     Raises:
         TnpuError: it cannot be read, or is no docker archive.
     """
+    try:
+        with tarfile.open(path, "r|*") as tar:
+            return Archive(*summary(tar, path), path)
+    except BROKEN_STREAM as error:
+        raise unreadable(path, error) from error
+
+
+def summary(tar: tarfile.TarFile, path: Path) -> tuple[str, dict[str, Any], list[Layer]]:
+    """Read a docker archive to its end; return its tag, configuration and layers.
+
+    Args:
+        path: where it comes from, for an error.
+
+    Raises:
+        TnpuError: it cannot be read, or is no docker archive.
+    """
     texts: dict[str, Any] = {}
     sizes: dict[str, int] = {}
     links: dict[str, str] = {}
     try:
-        with tarfile.open(path, "r|*") as tar:
-            for member in tar:
-                sizes[member.name] = member.size
-                if member.issym():
-                    # `docker save` writes a layer that occurs twice as a link to the first.
-                    links[member.name] = _target(member)
-                if member.name.endswith(".json") and (content := tar.extractfile(member)):
-                    texts[member.name] = json.load(content)
+        for member in tar:
+            sizes[member.name] = member.size
+            if member.issym():
+                # `docker save` writes a layer that occurs twice as a link to the first.
+                links[member.name] = _target(member)
+            if member.name.endswith(".json") and (content := tar.extractfile(member)):
+                texts[member.name] = json.load(content)
         manifest = texts["manifest.json"][0]
         names = [links.get(name, name) for name in manifest["Layers"]]
         config = texts[manifest["Config"]]
         layers = layers_of(config, [(name, sizes[name], False) for name in names])
         tag = (manifest.get("RepoTags") or [""])[0]
     except (*BROKEN_STREAM, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise _unreadable(path, error) from error
-    return Archive(tag, config, layers, path)
+        raise unreadable(path, error) from error
+    return tag, config, layers
 
 
 def _target(member: tarfile.TarInfo) -> str:
@@ -82,7 +97,8 @@ def _target(member: tarfile.TarInfo) -> str:
     return "/".join(folders)
 
 
-def _unreadable(path: Path, error: Exception) -> TnpuError:
+def unreadable(path: Path, error: Exception) -> TnpuError:
+    """Return the error of what is no docker archive, or cannot be read."""
     return TnpuError(f"{path} is no docker archive: {error}", "build the image again")
 
 

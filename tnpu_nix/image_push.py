@@ -91,7 +91,9 @@ def push(
     while True:
         before = result.uploaded
         try:
-            with process.stream_stdout(stream_command(script, nix), env=nix.environment()) as stream:
+            with process.stream_stdout(
+                stream_command(script, nix), env=nix.environment()
+            ) as stream:
                 read = _read(stream, repository, known, result, watch)
             return _finish(read, repository, tag, result)
         except InterruptedUploadError as error:

@@ -128,9 +128,9 @@ def copy_from(nix: Nix, path: str, cache: str, keys: Iterable[str]) -> None:
         raise failure(f"copying {path} from {cache}", done.stderr)
 
 
-def is_intact(nix: Nix, path: str) -> bool:
-    """Tell whether what lies at a store path has the NAR hash that the store's database says."""
-    argv = ["nix-store", "--verify-path", path]
+def is_intact(nix: Nix, *paths: str) -> bool:
+    """Tell whether what lies at store paths has the NAR hashes that the store's database says."""
+    argv = ["nix-store", "--verify-path", *paths]
     return process.run(argv, env=nix.environment(), timeout=None).status == 0
 
 

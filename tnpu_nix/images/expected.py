@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tnpu_nix import archive, flake, pathinfo
-from tnpu_nix.archive import Archive
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.images import streamed
+from tnpu_nix.images.model import Image
 from tnpu_nix.nix import Nix, is_valid
 from tnpu_nix.pathinfo import PathInfo
 from tnpu_nix.pins import Toolchain
@@ -39,7 +40,7 @@ class Expected:
     toolchain: Toolchain
     nix: Nix
     image_path: str  # store path of tnpu-image
-    built: Archive | None  # that image, where the store or a cache has it
+    built: Image | None  # that image, where the store or a cache has it
     settings: dict[str, Any] | None  # Env, Cmd, Labels, …; None where the flake does not tell
     closure: frozenset[str] | None  # store paths that an image holds; None where nobody knows
     vouched: dict[str, Vouched] = field(default_factory=dict)
@@ -77,10 +78,16 @@ def of_pins(
         TnpuError: the flake does not evaluate, or a cache cannot be asked.
     """
     say("evaluating the flake")
-    output = flake.outputs(root, nix)["tnpu-image"]
+    outputs = flake.outputs(root, nix)
+    output = outputs["tnpu-image"]
     image_path = output.paths["out"]
     keys = toolchain.cache.public_keys
-    built = _built(nix, image_path, caches, keys, say)
+    program = outputs["tnpu-image-stream"].paths["out"]
+    built = (
+        _stored(nix, image_path)
+        or _streamed(nix, program, say)
+        or _fetched(nix, image_path, caches, keys, say)
+    )
     known = pathinfo.derivations(nix, output.derivation, f"{_ROOT}|{_CONFIGURATION}")
     settings = next((found for one in known.values() if (found := _settings(one))), None)
     infos = _closure(nix, str(known.get(_ROOT, {}).get("out", "")), caches, keys)
@@ -91,25 +98,39 @@ def of_pins(
     return Expected(toolchain, nix, image_path, built, settings, closure, vouched)
 
 
-def _built(
-    nix: Nix, path: str, caches: Sequence[str], keys: Sequence[str], say: Say
-) -> Archive | None:
-    """Return the image that was built from the pins, fetched from a cache if need be."""
+def _stored(nix: Nix, path: str) -> Image | None:
+    """Return the image that was built from the pins, if the store has it."""
     if not is_valid(nix, path):
-        for cache in caches:
-            if not pathinfo.path_infos(nix, [path], cache=cache):
-                continue
-            say(f"fetching {path} from {cache}")
-            pathinfo.copy_from(nix, path, cache, keys)
-            break
-        else:
-            return None
+        return None
     if not pathinfo.is_intact(nix, path):
         raise TnpuError(
             f"the store's own {path} is damaged: its content has not the hash it was built with",
             f"`nix-store --repair-path {path}`, or delete it and build it again",
         )
     return archive.read(nix.on_disk(path))
+
+
+def _fetched(
+    nix: Nix, path: str, caches: Sequence[str], keys: Sequence[str], say: Say
+) -> Image | None:
+    """Return the image that was built from the pins, copied into the store from a cache."""
+    for cache in caches:
+        if pathinfo.path_infos(nix, [path], cache=cache):
+            say(f"fetching {path} from {cache}")
+            pathinfo.copy_from(nix, path, cache, keys)
+            return _stored(nix, path)
+    return None
+
+
+def _streamed(nix: Nix, path: str, say: Say) -> Image | None:
+    """Return the image as the program makes it that `image push` built for the same pins."""
+    if not is_valid(nix, path):
+        return None
+    closure = pathinfo.path_infos(nix, [path], recursive=True)
+    if not pathinfo.is_intact(nix, *closure):
+        say(f"the store lacks something of {path}, or it was altered: that image is not made")
+        return None
+    return streamed.read(nix.on_disk(path), nix)
 
 
 def _settings(environment: dict[str, Any]) -> dict[str, Any] | None:
