@@ -371,6 +371,27 @@ def test_without_the_built_image_the_store_paths_are_proven_and_the_rest_is_said
     assert bench.found(bench.tar, env=env).kinds == {"unproven"}
 
 
+def test_what_a_push_leaves_in_the_store_proves_an_image_too(bench: Bench, tmp_path: Path) -> None:
+    """Without the archive, but with the program that streams the image."""
+    built = bench.project.run("build", "tnpu-image-stream", "--offline-profile")
+    assert built.status == 0, built
+    script = f"/nix/store/{Path(built.out.strip()).name}"
+    store = tmp_path / "store"
+    nix_copy(bench, "--to", str(store), "--no-check-sigs", script)
+    env = {"TNPU_NIX_STORE": str(store)}
+    done = bench.verify(bench.tar, env=env)
+    assert done.status == 0, done
+    image = bench.alter(lambda parts: parts.change("etc/passwd", one_byte))
+    assert "has other content" in bench.found(image, env=env).line("file", "/etc/passwd")
+
+    path = bench.path("-host/bin/dtc")
+    victim = store / path
+    victim.chmod(0o644)
+    victim.write_bytes(b"altered in the store\n")
+    done = bench.verify(bench.tar, env=env)
+    done.failed_with("could be proven", "the store lacks something of", "or it was altered")
+
+
 def test_a_setuid_bit_and_an_owner_are_seen_without_the_built_image(
     bench: Bench, own_store: Path
 ) -> None:

@@ -106,8 +106,8 @@ def _component(part: Part, pins: Mapping[str, PinOf], licences: list[str]) -> Co
 
 def _licences(names: list[str]) -> list[License]:
     """Return licences as CycloneDX has them: one expression, or identifiers and names."""
-    from cyclonedx.exception.factory import InvalidSpdxLicenseException
-    from cyclonedx.factory.license import LicenseFactory
+    from cyclonedx.contrib.license.exceptions import InvalidSpdxLicenseException
+    from cyclonedx.contrib.license.factories import LicenseFactory
 
     factory = LicenseFactory()
     if len(names) == 1:
