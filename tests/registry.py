@@ -15,6 +15,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 SERVERS = Path(__file__).resolve().parent.parent / ".test-cache" / "servers"
@@ -146,7 +147,7 @@ class Wire:
     port: int = 0
     sent: int = 0  # bytes to the server
     received: int = 0  # bytes from the server
-    break_at: int | None = None  # break once so many bytes have been sent
+    break_at: int | None = None  # break once so many bytes have gone through in all
     on_break: Callable[[], None] = lambda: None
     connections: set[socket.socket] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -196,7 +197,8 @@ def _pump(made: Wire, source: socket.socket, sink: socket.socket, outwards: bool
             with made.lock:
                 made.sent += len(data) if outwards else 0
                 made.received += 0 if outwards else len(data)
-                broken = outwards and made.break_at is not None and made.sent >= made.break_at
+                through = made.sent + made.received
+                broken = made.break_at is not None and through >= made.break_at
                 if broken:
                     made.break_at = None
             if broken:
@@ -214,3 +216,52 @@ def _cut(made: Wire) -> None:
         with contextlib.suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)
         one.close()
+
+
+@dataclass
+class Answering:
+    """A server that gives every request one answer, or none."""
+
+    host: str
+    requests: list[str] = field(default_factory=list)  # "METHOD path"
+    authorizations: set[str] = field(default_factory=set)
+
+
+@contextlib.contextmanager
+def answering(
+    status: int | None, headers: dict[str, str] | None = None, body: bytes = b"{}"
+) -> Iterator[Answering]:
+    """Answer everything on a free port with *status*; with None take requests and say nothing."""
+    over = threading.Event()
+    made = Answering("")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            made.requests.append(f"{self.command} {self.path}")
+            made.authorizations.add(self.headers.get("Authorization", ""))
+            if status is None:
+                over.wait()
+                return
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            self.send_response(status)
+            for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_POST = do_PUT = do_PATCH = do_GET  # noqa: N815
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    made.host = f"127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield made
+    finally:
+        over.set()
+        server.shutdown()
+        server.server_close()

@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,9 +18,12 @@ from tnpu_nix.repository import checkout_name
 from tnpu_nix.sources import fetch
 
 # Numbers of Nix's internal-json log, from ActivityType and ResultType in its source (logging.hh).
-_BUILD, _SUBSTITUTE = 105, 108
+_COPY, _BUILD, _SUBSTITUTE = 100, 105, 108
 _LOG_LINE, _PHASE = 101, 104
 _LAST_LINES = 25
+# What activities are shown, and as what. A path that is fetched is also copied: only one counts.
+BUILDING = {_BUILD: "building", _SUBSTITUTE: "fetching"}
+PUSHING = {_COPY: "pushing"}
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Activity:
     """A derivation that is being built, or a store path that is being copied from a cache."""
 
     name: str  # of the derivation or path, without its hash
-    verb: str  # "building" or "fetching"
+    verb: str  # "building", "fetching" or "pushing"
     started: float = field(default_factory=time.monotonic)  # seconds, monotonic clock
     phase: str = ""
     log: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
@@ -60,7 +63,7 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
         argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link"]
         argv += ["--json", "--log-format", "internal-json"]
         answer = scratch / "answer.json"
-        log = _Log(watch)
+        log = Log(watch)
         with process.stream_stderr(argv, env=nix.environment(), stdout_file=answer) as running:
             assert running.stderr is not None
             for line in running.stderr:
@@ -72,14 +75,16 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
     return Built(outputs.get("out") or next(iter(outputs.values())), log.finished)
 
 
-class _Log:
+class Log:
     """Reads Nix's internal-json log: which activities run, and the messages of errors."""
 
-    def __init__(self, watch: Watcher) -> None:
+    def __init__(self, watch: Watcher, verbs: Mapping[int, str] = BUILDING) -> None:
         self._watch = watch
+        self._verbs = verbs
         self.running: dict[int, Activity] = {}
         self.finished: list[Activity] = []
-        self.messages: list[str] = []
+        self.messages: list[str] = []  # errors, and what is no part of the log
+        self.warnings: list[str] = []
 
     def read(self, line: str) -> None:
         """Take one line of standard error."""
@@ -99,11 +104,12 @@ class _Log:
         first = fields[0] if isinstance(fields, list) and fields else ""
         if action == "msg" and event.get("level") == 0:
             self.messages.append(str(event.get("msg", "")))
+        elif action == "msg" and event.get("level") == 1:
+            self.warnings.append(str(event.get("msg", "")))
         elif not isinstance(number, int):
             return None
-        elif action == "start" and kind in (_BUILD, _SUBSTITUTE):
-            verb = "building" if kind == _BUILD else "fetching"
-            self.running[number] = Activity(derivation_name(str(first)), verb)
+        elif action == "start" and isinstance(kind, int) and kind in self._verbs:
+            self.running[number] = Activity(derivation_name(str(first)), self._verbs[kind])
         elif action == "result" and number in self.running and kind in (_LOG_LINE, _PHASE):
             if kind == _PHASE:
                 self.running[number].phase = str(first)
@@ -122,7 +128,7 @@ def derivation_name(path: str) -> str:
     return re.sub(r"^[0-9a-z]{32}-", "", path.rsplit("/", 1)[-1]).removesuffix(".drv")
 
 
-def _failed(target: str, log: _Log) -> TnpuError:
+def _failed(target: str, log: Log) -> TnpuError:
     """Return the error of a failed build, with the last lines of the derivation that failed."""
     said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(log.messages))
     named = re.search(r"(?:builder for|Cannot build|build of) '([^']+\.drv)", said)

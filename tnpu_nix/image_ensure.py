@@ -6,72 +6,47 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tnpu_nix import build, history, image_push, image_tag, sources
 from tnpu_nix.build import Built
+from tnpu_nix.cache import roots, stores
+from tnpu_nix.cache.building import with_caches
+from tnpu_nix.cache.current import current
+from tnpu_nix.cache.web import Access, netrc_file
+from tnpu_nix.ensured import Ensured
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.image_push import Pushed, Watcher
 from tnpu_nix.nix import Nix
-from tnpu_nix.pins import Cache, Toolchain
+from tnpu_nix.pins import Toolchain
 from tnpu_nix.registry import Repository
 
 STREAM = "tnpu-image-stream"
-PRESENT = "present"
-
-
-@dataclass(frozen=True)
-class Ensured:
-    """What it took to have the image in the registry."""
-
-    action: str  # "present", or how it came to be there: "pulled", "built" or "pushed"
-    tag: str
-    image: str  # host/name:tag
-    digest: str  # of the manifest
-    built: list[str] = field(default_factory=list)  # derivations
-    fetched: list[str] = field(default_factory=list)  # store paths from a binary cache
-    layers_uploaded: int = 0
-    bytes_uploaded: int = 0
-
-    def line(self) -> str:
-        """Return what happened, for people."""
-        if self.action == PRESENT:
-            return "present: nothing was built or pushed"
-        ways = {
-            "built": f"built {len(self.built)} derivations"
-            + (f", pulled {len(self.fetched)} store paths" if self.fetched else ""),
-            "pulled": f"pulled {len(self.fetched)} store paths from the binary cache",
-            "pushed": "the store had it",
-        }
-        return (
-            f"{ways[self.action]}; pushed {self.layers_uploaded} layers,"
-            f" {self.bytes_uploaded / 1e6:.1f} MB"
-        )
-
-
-def cache_lines(cache: Cache) -> tuple[str, ...]:
-    """Return the lines of nix.conf that let a build take from the project's binary caches."""
-    lines = []
-    if cache.substituters:
-        lines.append(f"extra-substituters = {' '.join(cache.substituters)}")
-    if cache.public_keys:
-        lines.append(f"extra-trusted-public-keys = {' '.join(cache.public_keys)}")
-    return tuple(lines)
 
 
 def make(
     root: Path, toolchain: Toolchain, nix: Nix, say: Callable[[str], None], watch: build.Watcher
 ) -> Built:
-    """Build the program that streams the image, or take it from a binary cache.
+    """Take the program that streams the image from the project's binary caches, or build it.
 
     Raises:
         TnpuError: it cannot be built.
     """
     sources.check_hashes(toolchain, nix)
-    if nix.offline_profile:
-        build.fetch_sources(root, toolchain, STREAM, nix, say)
-    built = build.build(root, STREAM, nix, watch)
+
+    def run(using: Nix) -> Built:
+        if using.offline_profile:
+            build.fetch_sources(root, toolchain, STREAM, using, say)
+        return build.build(root, STREAM, using, watch)
+
+    caches = [stores.cache(url) for url in toolchain.cache.substituters]
+    access = Access(netrc=netrc_file(None))
+    try:
+        built = with_caches(run, caches, toolchain.cache.public_keys, nix, access, say)
+    finally:
+        # After a failure too: the LLVM that is built by then must not be collected.
+        with contextlib.suppress(TnpuError):
+            roots.keep(root, nix, current(root, nix))
     history.record(root, built.activities)
     return built
 

@@ -19,7 +19,7 @@ from tnpu_nix.registry import OCI_MANIFEST, Repository, digest_of
 from tnpu_nix.upload import (
     Blob,
     Compressed,
-    InterruptedUploadError,
+    is_passing,
     put_manifest,
     upload_blob,
     upload_layer,
@@ -31,8 +31,6 @@ _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 _LAYER_NAME = re.compile(r"([0-9a-f]{64})/layer\.tar")
 _BLOCK = 1 << 20  # bytes of the stream at a time
 _MOST_JSON = 16 << 20
-# So often the registry may fail one layer, with pauses of 1, 2, 4, 8 s between.
-_TRIES = 5
 
 
 class Watcher(Protocol):
@@ -91,55 +89,61 @@ def push(
     while True:
         before = result.uploaded
         try:
-            with process.stream_stdout(
-                stream_command(script, nix), env=nix.environment()
-            ) as stream:
+            if failures:  # making the image again is for a registry that is there again
+                repository.transport.log_in()
+            with process.stream_stdout(command_for(script, nix), env=nix.environment()) as stream:
                 read = _read(stream, repository, known, result, watch)
             return _finish(read, repository, tag, result)
-        except InterruptedUploadError as error:
+        except ProgramFailedError as error:
+            raise _cannot_stream(error, nix) from error
+        except TnpuError as error:
+            if not is_passing(error):
+                raise
             failures = failures + 1 if result.uploaded == before else 1
-            if failures >= _TRIES:
+            if failures > repository.transport.patience.retries:
                 raise
             wait = 2.0 ** (failures - 1)
             watch.say(f"{error.what}; going on in {wait:g} s where it stopped")
             time.sleep(wait)
-        except ProgramFailedError as error:
-            raise _cannot_stream(error) from error
         finally:
             known.keep()
 
 
-def stream_command(script: Path, nix: Nix) -> list[str | Path]:
+def command_for(script: Path, nix: Nix) -> list[str | Path]:
     """Return the command that streams the image.
 
     In a store of its own the program's interpreter is not where it says; `nix shell` makes a
     world in which it is. hostpkgs' program needs none.
     """
     if not script.exists():
-        raise TnpuError(
-            f"{script} is gone from the store although Nix believes it there",
-            "`nix-store --verify --repair` finds out what else is; then run the command again",
-        )
+        raise _gone(str(script), nix)
     if nix.store is None or nix.offline_profile:
         return [script]
     inside = "/" + str(script.relative_to(nix.store))
     return ["nix", "shell", inside, "--command", inside]
 
 
-def _cannot_stream(error: ProgramFailedError) -> TnpuError:
-    missing = re.search(
-        r"No such file or directory: '([^']+)'", "\n".join((error.what, *error.details))
-    )
+def _cannot_stream(error: ProgramFailedError, nix: Nix) -> TnpuError:
+    said = "\n".join((*error.details, error.what))
+    missing = re.search(r"No such file or directory: '([^']*/nix/store/[^']+)'", said)
     if missing:
-        return TnpuError(
-            f"the image cannot be made: {missing[1]} is gone from the store although Nix believes"
-            " it there",
-            "`nix-store --verify --check-contents --repair` mends the store; then run this again",
-        )
+        return _gone(missing[1], nix)
     return TnpuError(
         f"the image cannot be made: {error.what}",
         "`nix-store --verify --check-contents` tells whether the store is whole",
         error.details,
+    )
+
+
+def _gone(path: str, nix: Nix) -> TnpuError:
+    """Return the error of a path that Nix believes in its store and that is not there."""
+    found = re.search(r"/nix/store/[^/]+", path)
+    name = found[0] if found else path
+    remote = f"NIX_REMOTE={nix.store} " if nix.store is not None else ""
+    return TnpuError(
+        f"the image cannot be made: {name} is gone although Nix believes it in the store",
+        f"`{remote}sh -c 'nix-store --delete --ignore-liveness $(nix-store --query"
+        f" --referrers-closure {name})'` makes Nix forget it; then run this again",
     )
 
 

@@ -339,6 +339,8 @@ class Cache(_Table):
     substituters: list[PublicUrl] = []
     public_keys: list[Text] = []
     advertise: bool = False  # whether the flake's nixConfig carries them
+    push: PublicUrl | None = None  # where `cache push` uploads to
+    keep: int = Field(default=3, ge=1)  # sets of pins whose outputs are kept
 
 
 class Slurm(_Table):

@@ -13,6 +13,8 @@ from rich.text import Text
 from tnpu_nix.build import Activity, Watcher
 from tnpu_nix.history import component
 
+_ENDED = {"building": "built", "fetching": "fetched", "pushing": "pushed"}
+
 
 def duration(seconds: float) -> str:
     """Return a duration for people: ``4.2 s``, ``3 min 05 s``, ``1 h 02 min``."""
@@ -26,8 +28,7 @@ def duration(seconds: float) -> str:
 
 def ended_line(activity: Activity) -> str:
     """Return the line about an activity that has ended."""
-    verb = "built" if activity.verb == "building" else "fetched"
-    return f"{verb} {activity.name} in {duration(activity.seconds or 0.0)}"
+    return f"{_ENDED[activity.verb]} {activity.name} in {duration(activity.seconds or 0.0)}"
 
 
 @contextlib.contextmanager

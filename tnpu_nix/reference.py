@@ -86,7 +86,8 @@ def parse(text: str) -> Reference:
     """
     rest = text.removeprefix("docker://")
     if "://" in rest or "@" in rest.partition("/")[0]:
-        raise _wrong(text, "it has the form of a URL, or holds a user name")
+        shown = rest.rpartition("@")[2]  # what stands before may be a password
+        raise _wrong(shown, "it was given as a URL, or with a user name")
     rest, _, digest = rest.partition("@")
     first, slash, others = rest.partition("/")
     if slash and (first == "localhost" or re.search(r"[.:]", first)):
@@ -108,9 +109,7 @@ def parse(text: str) -> Reference:
 
 
 def _wrong(text: str, why: str) -> TnpuError:
-    from tnpu_nix.process import mask
-
     return TnpuError(
-        f"{mask(text)!r} is no image reference: {why}",
+        f"{text!r} is no image reference: {why}",
         "write host[:port]/name[:tag] or host[:port]/name@sha256:…",
     )

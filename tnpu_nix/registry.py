@@ -167,7 +167,7 @@ class Repository:
                 break
             except HTTPError as error:
                 failures += 1
-                if failures >= self.transport.patience.tries:
+                if failures > self.transport.patience.retries:
                     raise self.transport.unreachable(error) from error
                 time.sleep(self.transport.patience.pause(failures))
             finally:

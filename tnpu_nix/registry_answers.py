@@ -91,6 +91,9 @@ def refused(
     elif status in (403, 405) or "DENIED" in codes:
         text = f"{host} denies the right to {right} {reference.name}{said}"
         hint = f"ask for that right for {logged_in}" if who else f"log in: `docker login {host}`"
+    elif status == 404 and method not in ("GET", "HEAD"):
+        text = f"{host} knows no repository {reference.name} that could be pushed to{said}"
+        hint = "check the name; some registries want the project or repository made before"
     elif status == 404:
         text = f"{host} has no {what} of {reference.name}{said}"
         hint = "check the name and the tag; `tnpu-nix image ensure` makes the tag of these pins"

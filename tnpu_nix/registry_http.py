@@ -40,11 +40,16 @@ _CERTIFICATE_FOLDERS = ("/etc/docker/certs.d", "/etc/containers/certs.d")
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a registry may stay silent, and how often it is asked."""
+    """How long a registry may stay silent, and how often it is asked again."""
 
     connect: float = 10.0  # seconds until a connection is there
     read: float = 60.0  # seconds between two bytes
-    tries: int = 3  # of what met no server, or one in trouble
+    retries: int = 4  # after a connection that broke, or an answer of a registry in trouble
+
+    @property
+    def tries(self) -> int:
+        """How often a single request is made; a push or pull as a whole tries longer."""
+        return 1 + min(self.retries, 2)
 
     def pause(self, failures: int, said: str | None = None) -> float:
         """Return the seconds to wait after so many failures; *said* is a Retry-After header."""

@@ -12,7 +12,7 @@ from typing import IO, TypeVar
 from urllib.parse import quote
 
 from isal import isal_zlib
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ReadTimeoutError, SSLError
 
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.registry import Repository, digest_of
@@ -28,10 +28,6 @@ _SMALL = 4 << 20
 # its speed. A gzip header without a time: the same bytes in, the same bytes out.
 _LEVEL = 2
 _GZIP = 31
-
-
-class InterruptedUploadError(TnpuError):
-    """A blob did not get through; the registry may take it another time."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +113,8 @@ def upload_layer(repository: Repository, layer: Compressed, sent: Callable[[int]
         sent: is told how many more bytes have gone out.
 
     Raises:
-        InterruptedUploadError: the connection broke, or the registry was in trouble.
-        TnpuError: the registry does not take it, or the layer could not be read.
+        TnpuError: the registry does not take it, or the connection broke (see is_passing), or
+            the layer could not be read.
     """
     with contextlib.closing(layer.pieces()) as pieces:  # type: ignore[type-var]
         head: list[bytes] = []
@@ -139,19 +135,18 @@ def upload_layer(repository: Repository, layer: Compressed, sent: Callable[[int]
             for piece in pieces:
                 yield from _told(piece, sent)
 
-        with _interruptions(repository):
-            location = _begin(repository)
-            answer = repository.transport.request(
-                "PATCH",
-                location,
-                headers={"Content-Type": "application/octet-stream"},
-                body=body(),
-                accept=(202,),
-                tries=1,
-                what="upload",
-            )
-            location = answer.headers.get("Location") or location
-            _finish(repository, location, layer.digest, b"")
+        location = _begin(repository)
+        answer = repository.transport.request(
+            "PATCH",
+            location,
+            headers={"Content-Type": "application/octet-stream"},
+            body=body(),
+            accept=(202,),
+            tries=1,
+            what="upload",
+        )
+        location = answer.headers.get("Location") or location
+        _finish(repository, location, layer.digest, b"")
     return Blob(layer.digest, layer.size)
 
 
@@ -164,13 +159,11 @@ def upload_blob(repository: Repository, data: bytes, digest: str = "") -> str:
     """Send a small blob in one request, unless it is there, and return its digest.
 
     Raises:
-        InterruptedUploadError: the connection broke, or the registry was in trouble.
-        TnpuError: the registry does not take it.
+        TnpuError: the registry does not take it, or the connection broke; see is_passing.
     """
     digest = digest or digest_of(data)
-    with _interruptions(repository):
-        if not repository.has_blob(digest):
-            _finish(repository, _begin(repository), digest, data)
+    if not repository.has_blob(digest):
+        _finish(repository, _begin(repository), digest, data)
     return digest
 
 
@@ -178,18 +171,16 @@ def put_manifest(repository: Repository, tag: str, raw: bytes, media_type: str) 
     """Write a manifest under a tag, which is there from now on, and return its digest.
 
     Raises:
-        InterruptedUploadError: the connection broke, or the registry was in trouble.
-        TnpuError: the registry does not take it.
+        TnpuError: the registry does not take it, or the connection broke; see is_passing.
     """
-    with _interruptions(repository):
-        repository.transport.request(
-            "PUT",
-            f"manifests/{quote(tag)}",
-            headers={"Content-Type": media_type},
-            body=raw,
-            accept=(201, 202),
-            what=f"manifest {tag}",
-        )
+    repository.transport.request(
+        "PUT",
+        f"manifests/{quote(tag)}",
+        headers={"Content-Type": media_type},
+        body=raw,
+        accept=(201, 202),
+        what=f"manifest {tag}",
+    )
     return digest_of(raw)
 
 
@@ -220,21 +211,11 @@ def _finish(repository: Repository, location: str, digest: str, data: bytes) -> 
     )
 
 
-@contextlib.contextmanager
-def _interruptions(repository: Repository) -> Iterator[None]:
-    """Tell what may go through another time from what will not."""
-    try:
-        yield
-    except HTTPError as error:
-        found = repository.transport.unreachable(error)
-        raise InterruptedUploadError(found.what, found.hint) from error
-    except RegistryError as error:
+def is_passing(error: TnpuError) -> bool:
+    """Tell whether a registry that refused, or broke off, may take the same another time."""
+    if isinstance(error, RegistryError):
         # A session is unknown to a registry that has been started anew since.
         lost = "BLOB_UPLOAD_UNKNOWN" in error.codes or "BLOB_UPLOAD_INVALID" in error.codes
-        if error.status < 500 and error.status != 429 and not lost:
-            raise
-        raise InterruptedUploadError(error.what, error.hint) from error
-    except TnpuError as error:
-        if isinstance(error.__cause__, HTTPError):
-            raise InterruptedUploadError(error.what, error.hint) from error
-        raise
+        return lost or error.status >= 500 or error.status == 429
+    cause = error.__cause__
+    return isinstance(cause, HTTPError) and not isinstance(cause, SSLError | ReadTimeoutError)

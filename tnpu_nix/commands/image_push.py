@@ -6,16 +6,17 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tnpu_nix import image_tag
-from tnpu_nix.commands.common import json_option, nix_of, root_of, say, store_option
+from tnpu_nix.commands.network import Network, registry_options
+from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
 
 if TYPE_CHECKING:
-    from tnpu_nix.image_ensure import Ensured
+    from tnpu_nix.ensured import Ensured
     from tnpu_nix.nix import Nix
     from tnpu_nix.reference import Reference
     from tnpu_nix.registry import Repository
@@ -23,50 +24,27 @@ if TYPE_CHECKING:
 # What takes time to load is loaded where it is used: `ensure` of an image that is there is to
 # take no longer than the question to the registry.
 
-F = TypeVar("F", bound=Callable[..., Any])
+_Command = Callable[..., Any]
 
-
-def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-_nix_options: Callable[[F], F] = _options(
-    click.option(
-        "--offline-profile",
-        is_flag=True,
-        help="Build from hostpkgs, made of this machine's own compilers: a test bench.",
-    ),
-    store_option,
+_offline_option = click.option(
+    "--offline-profile",
+    is_flag=True,
+    help="Build from hostpkgs, made of this machine's own compilers: a test bench.",
 )
-_registry_options: Callable[[F], F] = _options(
-    click.option(
-        "--plain-http",
-        is_flag=True,
-        help="Talk to the registry without TLS (on loopback: found out).",
-    ),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(min=0.1),
-        default=60.0,
-        show_default=True,
-        help="Seconds that the registry may stay silent.",
-    ),
-)
-_to_option: Callable[[F], F] = click.option(
+_to_option = click.option(
     "--to",
     metavar="REF",
     help="host[:port]/name[:tag] instead of [image] registry and name, and the pins' tag.",
 )
-_github_option: Callable[[F], F] = click.option(
+_github_option = click.option(
     "--github-output",
     is_flag=True,
     help="Append tag, image, digest and action to the file that $GITHUB_OUTPUT names.",
 )
+
+
+def _nix_options(command: _Command) -> _Command:
+    return _offline_option(store_option(command))
 
 
 def _values(root: Path, nix: Nix) -> dict[str, str]:
@@ -107,16 +85,6 @@ def _destination(named: str | None, values: dict[str, str]) -> Reference:
     if reference.digest is not None:
         raise TnpuError(f"{reference} names a digest", "name a tag, or none for the pins' own")
     return reference if reference.tag else reference.tagged(values["tag"])
-
-
-def _repository(
-    reference: Reference, plain_http: bool, timeout: float, writing: bool = False
-) -> Repository:
-    from tnpu_nix.registry import Repository
-    from tnpu_nix.registry_http import Patience
-
-    patience = Patience(connect=min(timeout, 10.0), read=timeout)
-    return Repository(reference, writing=writing, plain_http=plain_http, patience=patience)
 
 
 def _github_file(wanted: bool) -> Path | None:
@@ -177,7 +145,7 @@ def tag(
 @click.command()
 @_to_option
 @_nix_options
-@_registry_options
+@registry_options
 @json_option
 @_github_option
 @click.pass_context
@@ -186,8 +154,7 @@ def ensure(
     to: str | None,
     offline_profile: bool,
     store: Path | None,
-    plain_http: bool,
-    timeout: float,
+    network: Network,
     as_json: bool,
     github_output: bool,
 ) -> None:
@@ -199,14 +166,14 @@ def ensure(
     github = _github_file(github_output)
     root, nix = root_of(context), nix_of(store, offline_profile)
     reference = _destination(to, _values(root, nix))
-    found = _present(_repository(reference, plain_http, timeout))
+    found = _present(network.repository(reference))
     if found is None:
         from tnpu_nix.image_ensure import alone
 
         with alone(root, say) as waited:
-            found = _present(_repository(reference, plain_http, timeout)) if waited else None
+            found = _present(network.repository(reference)) if waited else None
             if found is None:
-                found = _make_and_push(root, nix, reference, plain_http, timeout)
+                found = _make_and_push(root, nix, reference, network)
     _show(found, as_json, github)
 
 
@@ -216,16 +183,12 @@ def _present(repository: Repository) -> Ensured | None:
     digest = repository.tag_digest(reference.tag)
     if digest is None:
         return None
-    from tnpu_nix.image_ensure import PRESENT, Ensured
+    from tnpu_nix.ensured import PRESENT, Ensured
 
     return Ensured(PRESENT, reference.tag, str(reference), digest)
 
 
-def _make_and_push(
-    root: Path, nix: Nix, reference: Reference, plain_http: bool, timeout: float
-) -> Ensured:
-    from dataclasses import replace
-
+def _make_and_push(root: Path, nix: Nix, reference: Reference, network: Network) -> Ensured:
     from tnpu_nix import history, image_ensure, pinsfile
     from tnpu_nix.commands.common import error_console
     from tnpu_nix.image_progress import moving
@@ -233,8 +196,7 @@ def _make_and_push(
 
     assert reference.tag is not None
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
-    nix = replace(nix, config=(*nix.config, *image_ensure.cache_lines(toolchain.cache)))
-    repository = _repository(reference, plain_http, timeout, writing=True)
+    repository = network.repository(reference, writing=True)
     repository.transport.log_in()  # a build of hours is not to end at a closed door
     with watching(error_console, history.load(root)) as watch:
         built = image_ensure.make(root, toolchain, nix, say, watch)
@@ -246,7 +208,7 @@ def _make_and_push(
 @click.command()
 @_to_option
 @_nix_options
-@_registry_options
+@registry_options
 @json_option
 @_github_option
 @click.pass_context
@@ -255,8 +217,7 @@ def push(
     to: str | None,
     offline_profile: bool,
     store: Path | None,
-    plain_http: bool,
-    timeout: float,
+    network: Network,
     as_json: bool,
     github_output: bool,
 ) -> None:
@@ -270,7 +231,7 @@ def push(
     root, nix = root_of(context), nix_of(store, offline_profile)
     reference = _destination(to, _values(root, nix))
     with alone(root, say):
-        found = _make_and_push(root, nix, reference, plain_http, timeout)
+        found = _make_and_push(root, nix, reference, network)
     _show(found, as_json, github)
 
 
@@ -285,7 +246,7 @@ def push(
     help="The archive to write; by default NAME-TAG.tar in this folder.",
 )
 @_nix_options
-@_registry_options
+@registry_options
 @json_option
 @click.pass_context
 def pull(
@@ -294,8 +255,7 @@ def pull(
     file: Path | None,
     offline_profile: bool,
     store: Path | None,
-    plain_http: bool,
-    timeout: float,
+    network: Network,
     as_json: bool,
 ) -> None:
     """Write the registry's image of these pins to an archive for `docker load`."""
@@ -309,7 +269,7 @@ def pull(
     assert reference.tag is not None
     target = file or Path(f"{reference.name.rpartition('/')[2]}-{reference.tag}.tar")
     with moving(error_console) as moved:
-        done = pulls(_repository(reference, plain_http, timeout), reference.tag, target, moved)
+        done = pulls(network.repository(reference), reference.tag, target, moved)
     say(f"pulled {done.image}: {done.layers} layers, {done.bytes_downloaded / 1e6:.1f} MB")
     click.echo(json.dumps(asdict(done), indent=2) if as_json else done.file)
 

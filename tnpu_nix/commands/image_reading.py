@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tnpu_nix.commands.common import json_option, nix_of, root_of, say, store_option
+from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from tnpu_nix import archive, process
-from tnpu_nix.image_push import stream_command
+from tnpu_nix.image_push import command_for
 from tnpu_nix.images.model import BROKEN_STREAM, CHUNK, Image
 from tnpu_nix.nix import Nix
 
@@ -29,7 +29,7 @@ class Streamed(Image):
     def tars(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, IO[bytes]]]:
         """Yield (member, tar) of each layer; the program is run for it."""
         left = {layer.member for layer in self.layers if wanted is None or layer.member in wanted}
-        argv = stream_command(self.script, self.nix)
+        argv = command_for(self.script, self.nix)
         with process.stream_stdout(argv, env=self.nix.environment()) as stream:
             try:
                 with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
@@ -48,7 +48,7 @@ def read(script: Path, nix: Nix) -> Streamed:
     Raises:
         TnpuError: the image cannot be made.
     """
-    argv = stream_command(script, nix)
+    argv = command_for(script, nix)
     with process.stream_stdout(argv, env=nix.environment()) as stream:
         with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
             tag, config, layers = archive.summary(tar, script)

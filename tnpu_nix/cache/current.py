@@ -1,0 +1,170 @@
+"""What the current pins' outputs are called in the store, remembered from one command to the next.
+
+The answer costs an evaluation of the flake: seconds on nixpkgs. It is a pure function of the files
+that the flake consists of, so it is kept under their checksum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tnpu_nix import __version__, place
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix
+
+# What someone who uses the toolchain needs, and what someone who moves a pin does.
+RUN_TIME = ("llvm-tools", "triton", "python-env", "spike", "pk", "tnpu-image")
+BUILD_TIME = ("llvm", "mlir", "lld", "llvm-toolchain")
+# Made only by those who ask for them: the cache has them if it was given them.
+OPTIONAL = ("tnpu-image-stream", "tnpu-nix")
+_ALIAS = "default"
+
+_STATE, _FILE = ".tnpu-nix", "outputs.json"
+# The files of `flake.copied`, which Nix is given, and pins.toml.
+_FILES = (place.FILE_NAME, "flake.nix", "flake.lock", "pyproject.toml", "README.md")
+_FOLDERS = ("nix", "tnpu_nix")
+_HOSTPKGS = Path(__file__).parent.parent / "offline" / "hostpkgs"
+
+
+@dataclass(frozen=True)
+class Current:
+    """The outputs of the current pins, and where pins.toml says that they can be had."""
+
+    outputs: dict[str, list[str]]  # name of a flake output → its store paths, built or not
+    sources: dict[str, str]  # pin, or nixpkgs → store path of its source
+    pins: dict[str, str]  # pin → revision
+    substituters: list[str]
+    public_keys: list[str]
+    push: str | None
+    keep: int
+
+    def select(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return some of the outputs, those that the flake has, in the order of *names*."""
+        return {name: self.outputs[name] for name in names if name in self.outputs}
+
+    @property
+    def digest(self) -> str:
+        """What tells one set of outputs from another: 32 hexadecimal digits."""
+        return digest_of(self.outputs)
+
+
+def digest_of(outputs: Mapping[str, list[str]]) -> str:
+    """Return the name of a set of outputs, which depends on their store paths alone."""
+    # The front end is no part of the toolchain: an edit of its README makes no new set.
+    text = json.dumps(sorted(item for item in outputs.items() if item[0] != "tnpu-nix"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def paths_of(outputs: Mapping[str, list[str]]) -> list[str]:
+    """Return the store paths of outputs, each once."""
+    return list(dict.fromkeys(path for paths in outputs.values() for path in paths))
+
+
+def current(root: Path, nix: Nix) -> Current:
+    """Return what the project's pins stand for, evaluating the flake only if it has changed.
+
+    Raises:
+        TnpuError: pins.toml has faults, a generated file is not as it says, or the flake does not
+            evaluate.
+    """
+    key = _key(root, nix)
+    memo = root / _STATE / _FILE
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        kept = json.loads(memo.read_text())
+        if kept.pop("key") == key:
+            return Current(**kept)
+    found = _evaluate(root, nix)
+    _remember(root, {"key": key, **asdict(found)})
+    return found
+
+
+def _remember(root: Path, content: Mapping[str, object]) -> None:
+    """Write the memo; a command is not failed by one that cannot be written."""
+    with contextlib.suppress(OSError):
+        state_folder(root)
+        temporary = root / _STATE / f"{_FILE}.{os.getpid()}"
+        temporary.write_text(json.dumps(content))
+        temporary.rename(root / _STATE / _FILE)
+
+
+def state_folder(root: Path) -> Path:
+    """Return the project's state folder, made if need be, which git does not see."""
+    folder = root / _STATE
+    folder.mkdir(exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+    return folder
+
+
+def _files(root: Path, nix: Nix) -> Iterator[tuple[str, Path]]:
+    """Yield every file that the flake consists of, with the name that it has for the flake."""
+    yield from ((name, root / name) for name in _FILES)
+    folders = [(root, name) for name in _FOLDERS]
+    if nix.offline_profile:
+        folders.append((_HOSTPKGS.parent, _HOSTPKGS.name))
+    for above, folder in folders:
+        for parent, below, names in os.walk(above / folder):
+            below[:] = sorted(name for name in below if name != "__pycache__")
+            files = (Path(parent, name) for name in sorted(names))
+            yield from ((path.relative_to(above).as_posix(), path) for path in files)
+
+
+def _key(root: Path, nix: Nix) -> str:
+    whole = hashlib.sha256(f"{__version__} {nix.offline_profile}".encode())
+    for name, path in _files(root, nix):
+        try:
+            content = path.read_bytes()
+        except OSError:
+            continue  # not there, or nothing that Nix can read either
+        whole.update(f"\0{name}\0{path.stat().st_mode & 0o111}\0{len(content)}\0".encode())
+        whole.update(content)
+    return whole.hexdigest()
+
+
+def _evaluate(root: Path, nix: Nix) -> Current:
+    from tnpu_nix import build, flake, pinsfile
+    from tnpu_nix.nix import fixed_output_path
+    from tnpu_nix.repository import checkout_name
+
+    toolchain = pinsfile.load(root / place.FILE_NAME)
+    build.check_generated(root, toolchain)
+    found = flake.outputs(root, nix)
+    pins = dict(toolchain.pins.items())
+    sources = {
+        name: fixed_output_path(nix, pin.hash, checkout_name(pin.url, pin.rev))
+        for name, pin in pins.items()
+    }
+    if not nix.offline_profile:
+        # What a flake's locked input is called in the store; Nix looks for it in caches too.
+        sources["nixpkgs"] = fixed_output_path(nix, toolchain.nixpkgs.hash, "source")
+    cache = toolchain.cache
+    return Current(
+        outputs={name: list(one.paths.values()) for name, one in found.items() if name != _ALIAS},
+        sources=sources,
+        pins={name: pin.rev for name, pin in pins.items()},
+        substituters=list(cache.substituters),
+        public_keys=list(cache.public_keys),
+        push=cache.push,
+        keep=cache.keep,
+    )
+
+
+def named(now: Current, targets: Iterable[str], usual: Iterable[str]) -> dict[str, list[str]]:
+    """Return the outputs that were asked for by name, or the usual ones.
+
+    Raises:
+        TnpuError: a name is no output of the flake.
+    """
+    wanted = ["tnpu-image" if name == _ALIAS else name for name in targets]
+    unknown = [name for name in wanted if name not in now.outputs]
+    if unknown:
+        outputs = ", ".join(now.outputs)
+        raise TnpuError(f"no output {', '.join(unknown)}", f"outputs are {outputs}")
+    return now.select(wanted or usual)

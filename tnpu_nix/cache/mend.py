@@ -1,0 +1,135 @@
+"""What a cache holds in a damaged state, held against the store here, and put there anew."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from tnpu_nix import git, process
+from tnpu_nix.cache import narinfo, records, web
+from tnpu_nix.cache.narinfo import PathInfo
+from tnpu_nix.cache.stores import Cache
+from tnpu_nix.cache.web import Access, NotThereError
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix, failure
+
+# What nix says of a cache that takes no upload, in our words.
+REASONS = (
+    (re.compile(r"No space left on device|HTTP error 507"), "it is full"),
+    (re.compile(r"HTTP error 401"), "it asks for a password (401); put one into a netrc file"),
+    (re.compile(r"HTTP error 403|Permission denied"), "it refuses this user (403)"),
+    (re.compile(r"HTTP error 405"), "it takes no uploads (405)"),
+    (re.compile(r"HTTP error 413"), "it takes no file of that size (413)"),
+    (re.compile(r"HTTP error (?=5)"), "it answers with an error of its own (5xx)"),
+    (re.compile(r"Timeout was reached"), "it stopped answering"),
+)
+
+
+def damaged(
+    one: Cache, closure: Mapping[str, PathInfo], there: Mapping[str, PathInfo], access: Access
+) -> list[str]:
+    """Return the paths that a cache has otherwise than the store here, without downloading NARs.
+
+    Those are: a narinfo that cannot be read or says other things of the content, a NAR that is
+    gone or has not the size that its narinfo gives.
+    """
+
+    def is_bad(path: str) -> bool:
+        mine, its = closure[path], there[path]
+        if its.fault or (its.nar_sri, its.nar_size) != (mine.nar_sri, mine.nar_size):
+            return True
+        if set(its.references) != set(mine.references):
+            return True
+        return its.file is not None and _file_size(one, its.file, access) != its.file_size
+
+    bad = web.all_at_once(is_bad, list(there), access)
+    return [path for path, wrong in zip(there, bad, strict=True) if wrong]
+
+
+def _file_size(one: Cache, name: str, access: Access) -> int | None:
+    """Return the size in bytes of a file in a cache, 0 if it is not there, None if unknown."""
+    if one.folder is not None:
+        path = one.folder / name
+        return path.stat().st_size if path.is_file() else 0
+    if one.is_web:
+        try:
+            return web.request(f"{one.address}/{name}", access, "HEAD")[1]
+        except NotThereError:
+            return 0
+    return None
+
+
+def upload_anew(
+    one: Cache, key_file: Path | None, paths: Sequence[str], nix: Nix, access: Access
+) -> None:
+    """Replace what a cache has of *paths*: made whole in a folder first, then put there.
+
+    `nix copy` itself leaves alone whatever a cache claims to have.
+
+    Raises:
+        TnpuError: the cache is of a kind that cannot be mended from here.
+        UnavailableError: it takes no upload.
+    """
+    if one.folder is None and not one.is_web:
+        raise TnpuError(
+            f"damaged in {one.address}: {', '.join(paths)}",
+            "remove these paths there, then push again",
+        )
+    with git.temporary_folder() as scratch:
+        url = f"file://{scratch}?compression=" + _compression(one)
+        if key_file is not None:
+            url += f"&secret-key={quote(str(key_file.absolute()))}"
+        argv = ["nix", "copy", "--no-recursive", "--to", url, *paths]
+        # References need not be in the folder: it is a cache of nothing but these paths.
+        done = process.run(argv, env=nix.environment(), timeout=None)
+        if done.status != 0:
+            raise failure("making the damaged paths anew", done.stderr)
+        for path in paths:
+            name = f"{narinfo.hash_part(path)}.narinfo"
+            info = narinfo.parse(path, (scratch / name).read_text())
+            for file in filter(None, (info.file, name)):
+                _put(one, file, (scratch / file).read_bytes(), access)
+
+
+def _compression(one: Cache) -> str:
+    match = re.search(r"[?&]compression=([a-z0-9]+)", one.url)
+    return match.group(1) if match else "xz"
+
+
+def _put(one: Cache, name: str, content: bytes, access: Access) -> None:
+    if one.folder is None:
+        web.request(f"{one.address}/{name}", access, "PUT", content)
+        return
+    target = one.folder / name
+    temporary = target.with_name(f"{target.name}.tmp.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.rename(target)
+
+
+def unsigned(one: Cache, paths: Sequence[str], nix: Nix) -> list[str]:
+    """Return those of *paths* that a cache has without a good signature of the keys of *nix*."""
+    argv = ["nix", "store", "verify", "--no-contents", "--store", one.url, *paths]
+    done = process.run(argv, env=nix.environment(), timeout=None)
+    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
+    found = re.findall(r"path '([^']+)' is untrusted", said)
+    return [path for path in paths if path in found]
+
+
+@contextlib.contextmanager
+def one_at_a_time(one: Cache) -> Iterator[None]:
+    """Keep two pushes from rewriting one narinfo of a `file://` cache at the same time."""
+    if one.folder is None:
+        yield
+        return
+    path = one.folder / records.FOLDER / "signing"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

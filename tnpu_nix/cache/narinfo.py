@@ -1,0 +1,115 @@
+"""What a cache says of a store path: the narinfo of a binary cache, or `nix path-info --json`."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+STORE = "/nix/store"
+_STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-[0-9a-zA-Z+._?=-]+")
+
+
+@dataclass(frozen=True)
+class PathInfo:
+    """One store path as a cache has it."""
+
+    path: str
+    nar_hash: str  # "sha256:" and base32 or base16, or SRI
+    nar_size: int  # bytes, unpacked
+    references: tuple[str, ...] = ()  # store paths, never the path itself
+    signatures: tuple[str, ...] = ()  # "key name:base64"
+    file: str | None = None  # the NAR, below the cache's URL
+    file_size: int | None = None  # bytes, as it is downloaded
+    fault: str | None = None  # why nobody can make use of what the cache says
+
+    @property
+    def nar_sri(self) -> str:
+        """The hash of the NAR in SRI form, so that two spellings of it compare."""
+        from tnpu_nix.prefetch import sri_from_base32
+
+        algorithm, _, digest = self.nar_hash.partition(":")
+        if algorithm == "sha256" and len(digest) == 52:
+            return sri_from_base32(digest)
+        return self.nar_hash
+
+
+def hash_part(path: str) -> str:
+    """Return the 32 characters by which a binary cache names a store path."""
+    return path.removeprefix(f"{STORE}/")[:32]
+
+
+def damaged(path: str, fault: str) -> PathInfo:
+    """Return what is known of a path whose narinfo cannot be used."""
+    return PathInfo(path, nar_hash="", nar_size=0, fault=fault)
+
+
+def parse(path: str, text: str) -> PathInfo:
+    """Read the narinfo of *path*; what is wrong with it is in the result's `fault`.
+
+    Source of the format: Nix's nar-info.cc; lines of ``Key: value``, references as base names.
+    """
+    fields: dict[str, str] = {}
+    signatures = []
+    for line in text.splitlines():
+        key, colon, value = line.partition(": ")
+        if key == "Sig" and colon:
+            signatures.append(value)
+        elif colon:
+            fields[key] = value
+    try:
+        references = tuple(f"{STORE}/{name}" for name in fields.get("References", "").split())
+        info = PathInfo(
+            path=fields["StorePath"],
+            nar_hash=fields["NarHash"],
+            nar_size=int(fields["NarSize"]),
+            references=tuple(one for one in references if one != path),
+            signatures=tuple(signatures),
+            file=fields["URL"],
+            file_size=int(fields["FileSize"]) if "FileSize" in fields else None,
+        )
+    except (KeyError, ValueError):
+        return damaged(path, "its narinfo cannot be read")
+    return _checked(path, info)
+
+
+def _checked(path: str, info: PathInfo) -> PathInfo:
+    if info.path != path:
+        return damaged(path, "its narinfo is that of another path")
+    if not all(_STORE_PATH.fullmatch(one) for one in info.references):
+        return damaged(path, "its narinfo names references that are no store paths")
+    # The file is read, and in a pruned cache removed: it must lie in the cache.
+    if info.file and (info.file.startswith("/") or ".." in info.file.split("/")):
+        return damaged(path, "its narinfo leads out of the cache")
+    if info.file and posixpath.normpath(info.file) != info.file:
+        return damaged(path, "its narinfo leads out of the cache")
+    return info
+
+
+def from_nix(answer: Any) -> dict[str, PathInfo | None]:
+    """Read the JSON of `nix path-info`: path → info, None for a path that the store lacks.
+
+    Nix 2.8 prints a list, in which missing paths have ``"valid": false``; newer ones an object by
+    path, in which they are null.
+    """
+    if isinstance(answer, list):
+        entries = {one["path"]: one for one in answer}
+        entries = {path: one if one.get("valid", True) else None for path, one in entries.items()}
+    else:
+        entries = dict(answer)
+    return {path: None if one is None else _from_json(path, one) for path, one in entries.items()}
+
+
+def _from_json(path: str, entry: Mapping[str, Any]) -> PathInfo:
+    names = (one if one.startswith("/") else f"{STORE}/{one}" for one in entry["references"])
+    return PathInfo(
+        path=path,
+        nar_hash=entry["narHash"],
+        nar_size=entry["narSize"],
+        references=tuple(one for one in names if one != path),
+        signatures=tuple(entry.get("signatures", ())),
+        file=entry.get("url"),
+        file_size=entry.get("downloadSize"),
+    )

@@ -1,0 +1,189 @@
+"""Outputs of the current pins, from caches alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from tnpu_nix import git, process
+from tnpu_nix.build import Log, Watcher
+from tnpu_nix.cache import local, settings, stores
+from tnpu_nix.cache.current import paths_of
+from tnpu_nix.cache.stores import Answer, Cache
+from tnpu_nix.cache.web import Access
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix, failure
+
+Say = Callable[[str], None]
+_NOT_OBEYED = re.compile(
+    r"ignoring (?:untrusted substituter|untrusted setting|the (?:user|client)-specified setting)"
+    r"|you are not (?:a trusted user|privileged)|not a trusted user"
+)
+BROKE_OFF = re.compile(r"unable to download|is disabled|curl error|transfer of")
+
+
+def pull(
+    outputs: dict[str, list[str]],
+    caches: Sequence[Cache],
+    keys: Sequence[str],
+    nix: Nix,
+    access: Access,
+    watch: Watcher,
+    say: Say,
+) -> None:
+    """Realise *outputs* from caches; nothing is ever built, and what is not to be had is named.
+
+    Raises:
+        TnpuError: an output is in no cache, or what a cache has is not to be trusted. Whatever was
+            fetched before is whole and signed, as Nix takes it path by path.
+    """
+    paths = paths_of(outputs)
+    here = local.valid(nix, paths)
+    missing = [path for path in paths if path not in here]
+    broken = local.gone(nix, local.closure(nix, list(here)))
+    if not missing and not broken:
+        return
+    if not caches:
+        raise TnpuError(
+            "no cache is named to pull from",
+            "name one in pins.toml ([cache] substituters), or with --cache URL",
+        )
+    answers = stores.ask_all(caches, missing or paths, nix, access)
+    _refuse_to_build(outputs, missing, answers)
+    alive = [one.cache for one in answers if one.trouble is None]
+    for one in answers:
+        if one.trouble:
+            say(f"going on without {one.cache.address}: {one.trouble}")
+    if missing:
+        _fetch(missing, alive, keys, nix, access, watch, say)
+    # Paths that Nix has in its books, of old or just now for a reference, and not on the disk.
+    for path in local.gone(nix, local.closure(nix, paths)):
+        _repair(path, alive, keys, nix, access, say)
+
+
+def _refuse_to_build(
+    outputs: dict[str, list[str]], missing: Sequence[str], answers: Sequence[Answer]
+) -> None:
+    """Raise if an output is in no cache, before anything is fetched."""
+    had = {path for one in answers for path, info in one.found.items() if info and not info.fault}
+    lost = {
+        name: [path for path in its if path in missing and path not in had]
+        for name, its in outputs.items()
+    }
+    lost = {name: its for name, its in lost.items() if its}
+    if not lost:
+        return
+    looked = [f"  {one.cache.url}: {one.trouble or 'does not have it'}" for one in answers]
+    details = [f"missing: {name}: {path}" for name, its in lost.items() for path in its]
+    details += ["looked for in:", *looked]
+    if all(one.trouble for one in answers):
+        what, hint = "no cache can be used", "check the network, the netrc file and the URLs above"
+    else:
+        what = f"in no cache: {', '.join(lost)}"
+        hint = "`tnpu-nix build` and `tnpu-nix cache push`, where it may be built, put it there"
+    raise TnpuError(f"{what}; nothing was built or fetched", hint, tuple(details))
+
+
+def _fetch(
+    paths: Sequence[str],
+    caches: Sequence[Cache],
+    keys: Sequence[str],
+    nix: Nix,
+    access: Access,
+    watch: Watcher,
+    say: Say,
+) -> None:
+    """Substitute paths; a cache that breaks off is left out, and the rest fetched from the others.
+
+    Nix alone would wait for such a cache once for every path.
+    """
+    live = list(caches)
+    while True:
+        log, status, failing = _realise(paths, live, keys, nix, access, watch)
+        others = [one for one in live if one not in failing]
+        if status == 0 and not failing:
+            return
+        if not failing or not others:
+            raise _failed(log, live)
+        for one in failing:
+            say(f"going on without {one.address}: it broke off")
+        live = others
+
+
+def _realise(
+    paths: Sequence[str],
+    caches: Sequence[Cache],
+    keys: Sequence[str],
+    nix: Nix,
+    access: Access,
+    watch: Watcher,
+) -> tuple[Log, int, list[Cache]]:
+    """Run nix once, or until a cache breaks off while there are others."""
+    reading = settings.reading(nix, caches, keys, access)
+    argv = ["nix-store", "--realise", "--max-jobs", "0", "--log-format", "internal-json", *paths]
+    log = Log(watch)
+    with (
+        git.temporary_folder() as scratch,
+        process.stream_stderr(
+            argv, env=reading.environment(), stdout_file=scratch / "answer"
+        ) as running,
+    ):
+        assert running.stderr is not None
+        for line in running.stderr:
+            log.read(process.mask(line))
+            said = " ".join(log.messages[-3:] + log.warnings[-3:])
+            broke = [one for one in caches if one.address in said and BROKE_OFF.search(said)]
+            if broke and len(broke) < len(caches):
+                return log, 1, broke
+        return log, running.wait(), []
+
+
+def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
+    said = "\n".join([*log.warnings, *log.messages])
+    said = re.sub(r"\x1b\[[0-9;]*m", "", said)
+    details = tuple(dict.fromkeys(line.strip()[:300] for line in said.splitlines() if line.strip()))
+    tail = details[-6:]
+    where = ", ".join(one.address for one in caches)
+    if _NOT_OBEYED.search(said):
+        return TnpuError(
+            "the Nix daemon does not take these caches from this user, whom it does not trust",
+            "its owner adds the lines of `tnpu-nix cache use daemon` to /etc/nix/nix.conf",
+            tail,
+        )
+    if "is not signed by any of the keys" in said or "lacks a valid signature" in said:
+        return TnpuError(
+            f"what {where} has is not signed by a key that pins.toml trusts; it was not taken",
+            "if you trust its owner, put the public key into [cache] public-keys; "
+            "`tnpu-nix cache verify` says which paths it is about",
+            tail,
+        )
+    if BROKE_OFF.search(said):
+        return TnpuError(
+            f"{where} broke off in the middle of a download",
+            "run the command again: what was fetched before is kept and whole",
+            tail,
+        )
+    if re.search(
+        r"hash mismatch|(?i:lzma|zstd|xz|bad archive|input .*truncated|unexpected end)", said
+    ):
+        return TnpuError(
+            f"what {where} sends is not what its signature says: damaged or altered; not taken",
+            "`tnpu-nix cache verify` names the paths; a push from where they were built mends them",
+            tail,
+        )
+    return failure("pulling", said, tail)
+
+
+def _repair(
+    path: str, caches: Sequence[Cache], keys: Sequence[str], nix: Nix, access: Access, say: Say
+) -> None:
+    say(f"{path} is gone from the disk although Nix has it in its books; fetching it anew")
+    reading = settings.reading(nix, caches, keys, access)
+    argv = ["nix-store", "--repair-path", path]
+    done = process.run(argv, env=reading.environment(), timeout=None)
+    if done.status != 0 or not local.is_on_disk(nix, path):
+        raise TnpuError(
+            f"{path} is gone from the disk, and no cache has it to mend that",
+            "`nix-store --verify --repair` rebuilds such paths",
+            tuple(done.stderr.splitlines()[-3:]),
+        )

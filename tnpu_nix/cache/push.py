@@ -1,0 +1,223 @@
+"""What was built, into a cache: signed, only what is missing, and what is damaged there anew."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from tnpu_nix import git, process
+from tnpu_nix.build import PUSHING, Log, Watcher
+from tnpu_nix.cache import keys, local, mend, records, settings, stores
+from tnpu_nix.cache.current import OPTIONAL, Current, paths_of
+from tnpu_nix.cache.narinfo import PathInfo
+from tnpu_nix.cache.stores import INFO, Cache
+from tnpu_nix.cache.web import Access, NotThereError, UnavailableError, request
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix, failure
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a push goes, and how it is signed."""
+
+    cache: Cache
+    key_file: Path | None  # None: the server signs, or the paths are signed already
+    public_key: str | None
+
+    @property
+    def url(self) -> str:
+        """The URL as Nix is given it: with the path of the key, never with the key."""
+        if self.key_file is None or not self.cache.is_binary_cache:
+            return self.cache.url
+        return self.cache.with_parameter("secret-key", quote(str(self.key_file.absolute())))
+
+
+def target(
+    one: Cache, key_file: Path | None, unsigned: bool, trusted: Sequence[str], nix: Nix, say: Say
+) -> Target:
+    """Return where a push goes to, signed with the key of a file.
+
+    Raises:
+        TnpuError: there is no key, and the push is not said to be unsigned.
+    """
+    if unsigned:
+        return Target(one, None, None)
+    if key_file is None:
+        raise TnpuError(
+            "no signing key: what it does not sign nobody would take from the cache",
+            f"name its file with --key-file or in {keys.VARIABLE}; `tnpu-nix cache keygen NAME`"
+            " makes one; --unsigned is for a server that signs",
+        )
+    public = keys.public_of(key_file, nix)
+    if public not in trusted:
+        say(f"warning: {public} is not among [cache] public-keys: pulls will refuse what it signs")
+    return Target(one, key_file, public)
+
+
+def built(wanted: dict[str, list[str]], all_of_them: bool, nix: Nix, say: Say) -> list[str]:
+    """Return the store paths of the outputs that are built; those that are not are named.
+
+    Raises:
+        TnpuError: none is, or *all_of_them* were asked for.
+    """
+    here = local.valid(nix, paths_of(wanted))
+    lacking = [name for name, paths in wanted.items() if any(path not in here for path in paths)]
+    if all_of_them and lacking:
+        raise TnpuError(f"not built: {', '.join(lacking)}", f"`tnpu-nix build {lacking[0]}`")
+    if not here:
+        raise TnpuError("nothing is built under the current pins", "`tnpu-nix build`, then push")
+    unexpected = [name for name in lacking if name not in OPTIONAL]
+    if unexpected:
+        say(f"not built here, and so not pushed: {', '.join(unexpected)}")
+    return [path for path in paths_of(wanted) if path in here]
+
+
+def sources(now: Current, nix: Nix, say: Say) -> list[str]:
+    """Return the store paths of the pins' sources that are in the store; the others are named."""
+    here = local.valid(nix, list(now.sources.values()))
+    lacking = [name for name, path in now.sources.items() if path not in here]
+    if lacking:
+        say(f"not in the store here, and so not pushed: the sources of {', '.join(lacking)}")
+    return list(here)
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push did."""
+
+    url: str
+    paths: int  # in the closure
+    uploaded: list[str]  # store paths that the cache lacked, or had damaged
+    mended: list[str]  # those of them that it had damaged
+    signed: list[str]  # store paths that were there without our signature
+    size: int  # bytes of what was uploaded, unpacked
+
+
+def push(
+    now: Current,
+    paths: Sequence[str],
+    target: Target,
+    nix: Nix,
+    access: Access,
+    watch: Watcher,
+    say: Say,
+) -> Pushed:
+    """Upload the closure of *paths*, which are in the store, to a cache.
+
+    Raises:
+        TnpuError: the cache cannot be used or is full, or a path is not to be read here.
+    """
+    try:
+        with _prepared(target.cache, now, access, say):
+            return _push(paths, target, nix, access, watch, say)
+    except UnavailableError as error:
+        raise _unavailable(target.cache, str(error)) from error
+    except OSError as error:
+        raise _unavailable(target.cache, error.strerror or str(error)) from error
+
+
+def _unavailable(one: Cache, reason: str) -> TnpuError:
+    hint = "check the URL, the rights and the netrc file; what was uploaded before is whole"
+    if "full" in reason or "No space" in reason:
+        hint = "make room there (`tnpu-nix cache prune`), then push again: it goes on from here"
+    return TnpuError(f"{one.address} takes no push: {reason}", hint)
+
+
+@contextlib.contextmanager
+def _prepared(one: Cache, now: Current, access: Access, say: Say) -> Iterator[None]:
+    """See that the cache answers, hold its lock, and write the record of this set first."""
+    if one.is_web:
+        with contextlib.suppress(NotThereError):  # an empty one: Nix writes it
+            request(f"{one.address}/{INFO}", access)
+    with contextlib.ExitStack() as stack:
+        if one.folder is not None:
+            stack.enter_context(records.locked(one.folder, False, say))
+        records.write(one, now, access, say)
+        yield
+
+
+def _push(
+    paths: Sequence[str], target: Target, nix: Nix, access: Access, watch: Watcher, say: Say
+) -> Pushed:
+    ours = [target.public_key] if target.public_key else []
+    checking = settings.checking(nix, ours, access)
+    closure = local.closure(nix, paths)
+    if lost := local.gone(nix, closure):
+        raise TnpuError(
+            f"{lost[0]} is gone from the disk although Nix has it in its books",
+            "`tnpu-nix cache pull` or `nix-store --verify --repair` brings it back",
+        )
+    there = _there(target.cache, list(closure), checking, access)
+    bad = mend.damaged(target.cache, closure, there, access)
+    if bad:
+        say(f"damaged in {target.cache.address}, and uploaded anew: {len(bad)} paths")
+        mend.upload_anew(target.cache, target.key_file, bad, checking, access)
+    missing = [path for path in closure if path not in there]
+    if missing:
+        total = sum(closure[path].nar_size for path in missing)
+        say(f"{len(missing)} of {len(closure)} paths are missing there, {total / 1e6:.1f} MB")
+        _copy(paths, target, checking, watch)
+    signed = _sign(target, list(closure), checking) if ours else []
+    uploaded = [*missing, *bad]
+    size = sum(closure[path].nar_size for path in uploaded)
+    return Pushed(target.cache.url, len(closure), uploaded, bad, signed, size)
+
+
+def _there(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> dict[str, PathInfo]:
+    if one.folder is not None and not (one.folder / INFO).exists():
+        return {}  # a new cache: nix writes the file that says what it is
+    if one.is_web:
+        try:
+            request(f"{one.address}/{INFO}", access)
+        except NotThereError:
+            return {}
+    found = stores.infos(one, paths, nix, access)
+    return {path: info for path, info in found.items() if info is not None}
+
+
+def _copy(paths: Sequence[str], target: Target, nix: Nix, watch: Watcher) -> None:
+    if target.key_file is not None and not target.cache.is_binary_cache:
+        # A store on another machine keeps the signatures that it is given.
+        argv = ["nix", "store", "sign", "--recursive", "--key-file", str(target.key_file), *paths]
+        done = process.run(argv, env=nix.environment(), timeout=None)
+        if done.status != 0:
+            raise failure("signing what is pushed", done.stderr)
+    argv = ["nix", "copy", "--to", target.url, "--log-format", "internal-json", "-v", *paths]
+    log = Log(watch, PUSHING)
+    with (
+        git.temporary_folder() as scratch,
+        process.stream_stderr(
+            argv, env=nix.environment(), stdout_file=scratch / "answer"
+        ) as running,
+    ):
+        assert running.stderr is not None
+        for line in running.stderr:
+            log.read(process.mask(line))
+        if running.wait() == 0:
+            return
+    said = "\n".join(log.messages)
+    for pattern, reason in mend.REASONS:
+        if pattern.search(said):
+            raise _unavailable(target.cache, reason)
+    raise failure(f"pushing to {target.cache.address}", said)
+
+
+def _sign(target: Target, paths: Sequence[str], nix: Nix) -> list[str]:
+    """Add our signature to what others had pushed before; return those paths."""
+    if not target.cache.is_binary_cache or target.key_file is None:
+        return []
+    unsigned = mend.unsigned(target.cache, paths, nix)
+    if not unsigned:
+        return []
+    argv = ["nix", "store", "sign", "--store", target.cache.url]
+    argv += ["--key-file", str(target.key_file), *unsigned]
+    with mend.one_at_a_time(target.cache):
+        done = process.run(argv, env=nix.environment(), timeout=None)
+    if done.status != 0:
+        raise failure("signing what was there already", done.stderr)
+    return unsigned

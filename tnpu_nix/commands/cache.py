@@ -1,0 +1,339 @@
+"""`tnpu-nix cache`: what was built once is built for all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tnpu_nix.cache.current import BUILD_TIME, OPTIONAL, RUN_TIME, current, named, paths_of
+from tnpu_nix.cache.settings import KINDS
+from tnpu_nix.cache.stores import cache as cache_of
+from tnpu_nix.commands.cache_options import (
+    FILE,
+    common_options,
+    reading_options,
+    require_caches,
+    session_of,
+)
+from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix
+
+# What takes longer to load than `status` to run is imported where it is used.
+
+
+@click.group()
+def cache() -> None:
+    """Fill, use and check the binary cache."""
+
+
+@cache.command()
+@click.argument("name")
+@click.option(
+    "--file",
+    type=FILE,
+    default=Path("cache-signing.key"),
+    show_default=True,
+    help="Where the secret key goes; a file that exists is left alone.",
+)
+@click.option("--write", is_flag=True, help="Put the public key into pins.toml, and regenerate.")
+@click.pass_context
+def keygen(context: click.Context, name: str, file: Path, write: bool) -> None:
+    """Make a signing key called NAME (as cache.example-1) and print its public key."""
+    from tnpu_nix import pinsfile
+    from tnpu_nix.cache import keys
+
+    root = root_of(context) if write else None
+    if root is not None:
+        pinsfile.load(root / pinsfile.FILE_NAME)  # a fault of it is found before a key is made
+    public = keys.generate(name, file, Nix())
+    say(
+        f"the secret key is in {file}: keep it out of git, and give it to pushes in {keys.VARIABLE}"
+    )
+    if root is not None:
+        _write_key(root, public)
+    else:
+        say(f'hint: pins.toml, [cache]: public-keys = ["{public}"]')
+    click.echo(public)
+
+
+def _write_key(root: Path, public: str) -> None:
+    from tnpu_nix import pinsfile, project, transaction
+
+    with transaction.locked(root, say):
+        text = pinsfile.read_text(root / pinsfile.FILE_NAME)
+        known = pinsfile.parse(text).cache.public_keys
+        edited = pinsfile.edit(text, {("cache", "public-keys"): [*known, public]})
+        found = project.differences(root, pinsfile.parse(edited))
+        project.refuse_edited(found, force=False)
+        project.write(root, found, edited)
+
+
+@cache.command()
+@click.argument("targets", nargs=-1)
+@click.option("--to", "url", metavar="URL", help="The cache; by default push in [cache].")
+@click.option(
+    "--key-file",
+    type=FILE,
+    envvar="TNPU_SIGNING_KEY_FILE",
+    help="The secret key to sign with; by default $TNPU_SIGNING_KEY_FILE.",
+)
+@click.option("--unsigned", is_flag=True, help="Sign nothing: the server does that itself.")
+@click.option(
+    "--build-time/--no-build-time",
+    default=True,
+    show_default=True,
+    help="Also what a bump of triton builds with: llvm, mlir, lld, llvm-toolchain.",
+)
+@click.option("--sources", is_flag=True, help="Also the pins' sources, as far as they are here.")
+@common_options
+@json_option
+@click.pass_context
+def push(
+    context: click.Context,
+    /,
+    targets: tuple[str, ...],
+    url: str | None,
+    key_file: Path | None,
+    unsigned: bool,
+    build_time: bool,
+    sources: bool,
+    as_json: bool,
+    **common: Any,
+) -> None:
+    """Upload what was built under the current pins (or only TARGETS), with all that it refers to.
+
+    Only what the cache lacks is uploaded. LLVM and MLIR go along unless --no-build-time says
+    otherwise: without them the next bump of triton builds LLVM again.
+    """
+    from tnpu_nix.cache import push as pushes
+    from tnpu_nix.commands.common import error_console
+    from tnpu_nix.progress import watching
+
+    session = session_of(context, **common)
+    now, nix = session.now, session.nix
+    place = url or now.push
+    if place is None:
+        raise TnpuError("no cache to push to", "name it with --to URL, or as push in [cache]")
+    target = pushes.target(cache_of(place), key_file, unsigned, session.keys, nix, say)
+    usual = [*RUN_TIME, *(BUILD_TIME if build_time else ()), *OPTIONAL]
+    paths = pushes.built(named(now, targets, usual), bool(targets), nix, say)
+    if sources:
+        paths += pushes.sources(now, nix, say)
+    with watching(error_console, {}) as watch:
+        done = pushes.push(now, paths, target, nix, session.access, watch, say)
+    if as_json:
+        click.echo(json.dumps(asdict(done), indent=2))
+        return
+    words = (
+        f"{len(done.uploaded)} of {done.paths} paths uploaded, {done.size / 1e6:.1f} MB unpacked"
+    )
+    words += f"; {len(done.mended)} of them were damaged there" if done.mended else ""
+    words += f"; {len(done.signed)} signed that were there" if done.signed else ""
+    click.echo(f"{target.cache.address}: {words}")
+
+
+@cache.command()
+@click.argument("targets", nargs=-1)
+@click.option(
+    "--build-time",
+    is_flag=True,
+    help="Also what a bump of triton builds with: llvm, mlir, lld, llvm-toolchain.",
+)
+@reading_options
+@json_option
+@click.pass_context
+def pull(
+    context: click.Context, /, targets: tuple[str, ...], build_time: bool, as_json: bool, **how: Any
+) -> None:
+    """Fetch the current pins' outputs (or only TARGETS) from caches, and print their paths.
+
+    Nothing is built: if a cache lacks an output, it is named, and the exit status is 1.
+    """
+    from tnpu_nix.cache import pull as pulls
+    from tnpu_nix.cache import roots
+    from tnpu_nix.commands.common import error_console
+    from tnpu_nix.progress import watching
+
+    session = session_of(context, **how)
+    wanted = named(session.now, targets, [*RUN_TIME, *(BUILD_TIME if build_time else ())])
+    nix, access = session.nix, session.access
+    with watching(error_console, {}) as watch:
+        pulls.pull(wanted, session.caches, session.keys, nix, access, watch, say)
+    roots.keep(session.root, nix, session.now)
+    found = {name: [str(nix.on_disk(path)) for path in its] for name, its in wanted.items()}
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for path in paths_of(found):
+        click.echo(path)
+
+
+@cache.command()
+@click.argument("targets", nargs=-1)
+@reading_options
+@json_option
+@click.pass_context
+def status(context: click.Context, /, targets: tuple[str, ...], as_json: bool, **how: Any) -> None:
+    """Show for each output which cache has it, its size, and whether it would be built."""
+    from tnpu_nix.cache import status as statuses
+
+    session = session_of(context, **how)
+    wanted = named(session.now, targets, session.now.outputs)
+    found = statuses.status(session.now, wanted, session.caches, session.nix, session.access)
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=2))
+        return
+    for line in statuses.lines(found):
+        click.echo(line)
+    if not session.caches:
+        say("hint: no cache is named: [cache] substituters in pins.toml, or --cache URL")
+
+
+@cache.command()
+@click.argument("targets", nargs=-1)
+@click.option("--here", is_flag=True, help="Check the store of this machine, and no cache.")
+@reading_options
+@json_option
+@click.pass_context
+def verify(
+    context: click.Context, /, targets: tuple[str, ...], here: bool, as_json: bool, **how: Any
+) -> None:
+    """Check signatures and contents of all under the current pins: in the caches, or here.
+
+    Every path is downloaded once, and none is kept.
+    """
+    from tnpu_nix.cache import verify as verifies
+
+    session = session_of(context, **how)
+    wanted = named(session.now, targets, session.now.outputs)
+    if not targets:
+        wanted |= {f"source of {name}": [path] for name, path in session.now.sources.items()}
+    rest = (wanted, session.keys, session.nix, session.access, say)
+    if here:
+        found = [verifies.verify_here(*rest)]
+    else:
+        require_caches(session)
+        found = [verifies.verify_cache(one, *rest) for one in session.caches]
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+    for line in (line for one in found for line in one.lines() if not as_json):
+        click.echo(line)
+    wrong = [one.where for one in found if not one.passed]
+    if wrong:
+        raise TnpuError(
+            f"not as it should be: {', '.join(wrong)}",
+            "see each one above; a push from where it was built mends what is damaged",
+        )
+    if not any(one.checked for one in found):
+        raise TnpuError(
+            "nothing of the current pins is there to be checked", "push, or pull, first"
+        )
+
+
+@cache.command()
+@click.argument("kind", type=click.Choice(KINDS), default="user")
+@click.option(
+    "--cache",
+    "urls",
+    multiple=True,
+    metavar="URL",
+    help="Instead of those of pins.toml; may be repeated.",
+)
+@click.option(
+    "--public-key",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="Beside those of pins.toml; may be repeated.",
+)
+@click.pass_context
+def use(context: click.Context, kind: str, urls: tuple[str, ...], keys: tuple[str, ...]) -> None:
+    """Print the lines of nix.conf by which plain nix takes outputs from the caches.
+
+    For a user's ~/.config/nix/nix.conf, for the shell of a CI job, or for a daemon's
+    /etc/nix/nix.conf.
+    """
+    from tnpu_nix import pinsfile
+    from tnpu_nix.cache import settings
+
+    its = pinsfile.load(root_of(context) / pinsfile.FILE_NAME).cache
+    caches = [cache_of(url) for url in urls or its.substituters]
+    trusted = [*its.public_keys, *keys]
+    if not caches or not trusted:
+        lacking = "cache" if not caches else "public key"
+        raise TnpuError(
+            f"no {lacking} is named",
+            "name them in pins.toml ([cache] substituters, public-keys), or by options",
+        )
+    for line in settings.use(kind, caches, trusted):
+        click.echo(line)
+
+
+@cache.command()
+@click.option(
+    "--cache", "url", metavar="URL", help="The file:// cache; by default push in [cache]."
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    help="Sets of pins that stay, those pushed last; by default keep in [cache] (3).",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=24.0,
+    show_default=True,
+    metavar="HOURS",
+    help="Leave younger files of unfinished uploads alone.",
+)
+@click.option("--foreign", is_flag=True, help="Also remove paths that no set of pins names.")
+@click.option("--offline-profile", is_flag=True, help="The current pins' outputs with hostpkgs.")
+@store_option
+@json_option
+@click.pass_context
+def prune(
+    context: click.Context,
+    /,
+    url: str | None,
+    keep: int | None,
+    dry_run: bool,
+    grace: float,
+    foreign: bool,
+    offline_profile: bool,
+    store: Path | None,
+    as_json: bool,
+) -> None:
+    """Remove from a file:// cache what neither the current pins nor the last sets pushed reach."""
+    from tnpu_nix.cache import prune as prunes
+    from tnpu_nix.cache.status import size
+
+    now = current(root_of(context), nix_of(store, offline_profile))
+    place = url or now.push
+    if place is None:
+        raise TnpuError("no cache to prune", "name it with --cache file:///folder")
+    folder = cache_of(place).folder
+    if folder is None:
+        raise TnpuError(
+            f"{place} is no file:// cache", "prune where its files are, with --cache file:///folder"
+        )
+    limits = prunes.Limits(keep or now.keep, now.digest, grace * 3600, foreign)
+    plan = prunes.prune(folder, limits, dry_run, say)
+    if as_json:
+        shown = {"kept": [one.digest for one in plan.kept], "paths": plan.paths, "bytes": plan.size}
+        shown |= {"dropped": [one.digest for one in plan.dropped], "foreign": plan.foreign}
+        click.echo(json.dumps(shown, indent=2))
+        return
+    for path in plan.paths:
+        click.echo(f"{'would remove' if dry_run else 'removed'} {path}")
+    verb = "would go" if dry_run else "gone"
+    click.echo(
+        f"{len(plan.paths)} paths {verb}, {size(plan.size)}; sets of pins: {len(plan.kept)} kept,"
+        f" {len(plan.dropped)} dropped"
+        + (f"; {plan.foreign} paths of others left alone" if plan.foreign else "")
+    )
