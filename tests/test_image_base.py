@@ -9,12 +9,14 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import altered
 from tests.altered import Parts, file
-from tests.conftest import Demo, Edit, Project, environment
+from tests.conftest import REPOSITORY, Demo, Edit, Project, environment
+from tests.nix import evaluate
 from tests.registry import Registry, registry
 from tnpu_nix import archive, pinsfile
 from tnpu_nix.nix import Nix
@@ -277,3 +279,26 @@ layers = 60
     assert "max-layers is 64, of which the base has 60" in done.err
     edit("layers = 60", "layers = 40")
     assert project.run("generate").status == 0
+
+
+def test_the_base_is_an_argument_of_a_package_set_that_is_not_hostpkgs(
+    project: Project, tmp_path: Path
+) -> None:
+    values = {"image": "ghcr.io/lab/base", "tag": "v1", "layers": 3}
+    values |= {"digest": f"sha256:{'0' * 64}", "hash": f"sha256-{'A' * 43}="}
+    changes = {("image", "base", key): value for key, value in values.items()}
+    project.pins.write_text(pinsfile.edit(project.pins.read_text(), changes))
+    assert project.run("generate").status == 0
+    surface = REPOSITORY / "tests" / "surface.nix"
+    expression = f"""
+      let given = (import {project.root}/nix (import {surface})).tnpu-image.arguments; in
+      {{ inherit (given.fromImage) arguments; inherit (given) extraCommands; }}
+    """
+    found: Any = evaluate(expression, tmp_path / "eval")
+    assert found["arguments"] == {
+        "imageName": values["image"],
+        "imageDigest": values["digest"],
+        "hash": values["hash"],
+        "finalImageTag": values["tag"],
+    }
+    assert "etc/passwd" not in found["extraCommands"]

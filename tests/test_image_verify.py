@@ -115,33 +115,35 @@ def test_one_byte_in_one_file_is_refused_with_the_file(bench: Bench) -> None:
     assert len([line for line in done.out.splitlines() if line.startswith("DIFFERS  file")]) == 1
 
 
+def everything(bench: Bench, parts: Parts, root: str, doctor: str, extra: str) -> None:
+    """Alter one file in each way that there is."""
+    xattr = {"SCHILY.xattr.security.capability": "cap"}
+    parts.change(bench.path("-host/bin/dtc"), with_fields(mode=0o4555))
+    parts.change(f"{doctor}/share/tnpu-doctor/hello", with_fields(uid=1000))
+    parts.change(f"{doctor}/share/tnpu-doctor/add.py", with_fields(mtime=7))
+    parts.change(f"{doctor}/share/tnpu-doctor/harness.o", with_fields(pax_headers=xattr))
+    parts.change(f"{root}/bin/pk", with_fields(linkname="/bin/evil"))
+    parts.remove(f"{root}/bin/llc")
+    parts.change("etc/passwd", one_byte)
+    parts.change("tmp", with_fields(mode=0o777))
+    parts.change("usr/bin/env", with_fields(linkname="/bin/evil"))
+    parts.remove("bin/cat")
+    parts.add(file("bin/evil", mode=0o555))
+    parts.add(file("etc/ld.so.preload"))
+    parts.add(file(extra))
+    parts.add(file(f"{doctor}/share/more"))
+    parts.add((altered.info("bin/hard", type=b"1", linkname="bin/evil"), b""))
+    parts.add((altered.info("dev", 0o755, type=b"5"), b""))
+    parts.add((altered.info("dev/mem", 0o666, type=b"3", devmajor=1, devminor=1), b""))
+
+
 def test_every_kind_of_alteration_is_named(bench: Bench) -> None:
     """All in one image; each line names what was done to that file, and nothing else is named."""
     root = "/".join(bench.path("tnpu-image-root/bin/pk").split("/")[:3])
     doctor = "/".join(bench.path("tnpu-doctor/share/tnpu-doctor/add.py").split("/")[:3])
     extra = f"nix/store/{'a' * 32}-extra"
-    xattr = {"SCHILY.xattr.security.capability": "cap"}
-
-    def change(parts: Parts) -> None:
-        parts.change(bench.path("-host/bin/dtc"), with_fields(mode=0o4555))
-        parts.change(f"{doctor}/share/tnpu-doctor/hello", with_fields(uid=1000))
-        parts.change(f"{doctor}/share/tnpu-doctor/add.py", with_fields(mtime=7))
-        parts.change(f"{doctor}/share/tnpu-doctor/harness.o", with_fields(pax_headers=xattr))
-        parts.change(f"{root}/bin/pk", with_fields(linkname="/bin/evil"))
-        parts.remove(f"{root}/bin/llc")
-        parts.change("etc/passwd", one_byte)
-        parts.change("tmp", with_fields(mode=0o777))
-        parts.change("usr/bin/env", with_fields(linkname="/bin/evil"))
-        parts.remove("bin/cat")
-        parts.add(file("bin/evil", mode=0o555))
-        parts.add(file("etc/ld.so.preload"))
-        parts.add(file(extra))
-        parts.add(file(f"{doctor}/share/more"))
-        parts.add((altered.info("bin/hard", type=b"1", linkname="bin/evil"), b""))
-        parts.add((altered.info("dev", 0o755, type=b"5"), b""))
-        parts.add((altered.info("dev/mem", 0o666, type=b"3", devmajor=1, devminor=1), b""))
-
-    found = bench.found(bench.alter(change))
+    image = bench.alter(lambda parts: everything(bench, parts, root, doctor, extra))
+    found = bench.found(image)
     expected = {
         f"/{bench.path('-host/bin/dtc')}": "has mode 4555 instead of 555",
         f"/{doctor}/share/tnpu-doctor/hello": "belongs to 1000:0 instead of 0:0",
