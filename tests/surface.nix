@@ -103,5 +103,6 @@ named [
   dockerTools = rec {
     buildLayeredImage = withArguments (given: derivationOf given.name { } // { arguments = given; });
     streamLayeredImage = buildLayeredImage;
+    pullImage = given: derivationOf "docker-image.tar" { } // { arguments = given; };
   };
 }

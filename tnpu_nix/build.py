@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tnpu_nix import flake, git, process, project
+from tnpu_nix import base, flake, git, process, project
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.pins import Toolchain
@@ -181,3 +181,5 @@ def fetch_sources(
         if checkout_name(pin.url, pin.rev) not in planned:
             continue
         fetch(toolchain, name, nix, say)
+    if toolchain.image.base is not None and toolchain.image.base.archive_name in planned:
+        base.fetch(toolchain, nix, say)

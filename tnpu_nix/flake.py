@@ -13,13 +13,14 @@ from urllib.parse import quote
 
 from tnpu_nix import git, process, render
 from tnpu_nix.nix import Nix, failure
+from tnpu_nix.pins import Toolchain
 
 TARGETS = (
     *("tnpu-image", "tnpu-image-stream", "llvm", "mlir", "lld", "llvm-toolchain", "llvm-tools"),
     *("triton", "python-env", "spike", "pk", "tnpu-nix", "default"),
 )
 
-_SYSTEM = "x86_64-linux"
+SYSTEM = "x86_64-linux"
 # What the output tnpu-nix is built from, in the one repository that has it.
 _FRONT_END = ("pyproject.toml", "README.md")
 _PATHS = """packages: builtins.mapAttrs (_: one: {
@@ -71,6 +72,15 @@ def installable(nix: Nix, copy: Path, target: str) -> list[str]:
     return words
 
 
+def package_set(toolchain: Toolchain, nix: Nix) -> str:
+    """Return the word that names the package set that everything is built from to nix."""
+    if nix.offline_profile:
+        return f"path:{quote(str(hostpkgs()))}#legacyPackages.{SYSTEM}"
+    at = toolchain.nixpkgs
+    locked = f"github:{at.owner}/{at.repo}/{at.rev}?narHash={quote(at.hash, safe='')}"
+    return f"{locked}#legacyPackages.{SYSTEM}"
+
+
 def outputs(root: Path, nix: Nix) -> dict[str, Output]:
     """Evaluate the flake and return its outputs by name; nothing is built or fetched for it.
 
@@ -81,7 +91,7 @@ def outputs(root: Path, nix: Nix) -> dict[str, Output]:
         TnpuError: the flake does not evaluate.
     """
     with copied(root) as copy:
-        words = installable(nix, copy, f"packages.{_SYSTEM}")
+        words = installable(nix, copy, f"packages.{SYSTEM}")
         argv = ["nix", "eval", "--json", *words, "--apply", _PATHS]
         done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:
@@ -99,7 +109,7 @@ def image_tag(root: Path, nix: Nix) -> str:
         TnpuError: the flake does not evaluate.
     """
     with copied(root) as copy:
-        words = installable(nix, copy, f"packages.{_SYSTEM}.tnpu-image-stream.imageTag")
+        words = installable(nix, copy, f"packages.{SYSTEM}.tnpu-image-stream.imageTag")
         argv = ["nix", "eval", "--raw", *words]
         done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:

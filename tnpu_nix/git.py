@@ -226,3 +226,24 @@ def commit(folder: Path, files: Sequence[str], message: str) -> None:
 def _own_environment() -> dict[str, str]:
     """The user's environment, without what would have git look at another repository."""
     return {name: text for name, text in os.environ.items() if not _ELSEWHERE.match(name)}
+
+
+def file_at(folder: Path, rev: str, name: str) -> str:
+    """Return the text that a file of a folder has in a git revision.
+
+    Args:
+        rev: whatever names a commit to git; a branch, a tag, ``HEAD~3``.
+
+    Raises:
+        TnpuError: git knows no such revision, or the file is not in it.
+    """
+    argv: list[str | Path] = ["git", "-C", folder, "rev-parse", "--verify", "--quiet"]
+    found = process.run([*argv, "--end-of-options", f"{rev}^{{commit}}"], env=_own_environment())
+    commit = found.stdout.strip()
+    if found.status != 0 or not commit:
+        raise TnpuError(f"git knows no revision {rev!r} in {folder}", "see `git log` there")
+    argv = ["git", "-C", folder, "show", f"{commit}:./{name}"]
+    shown = process.run(argv, env=_own_environment())
+    if shown.status != 0:
+        raise TnpuError(f"the revision {rev} has no {name}", "name a later revision")
+    return shown.stdout

@@ -11,9 +11,9 @@ from pathlib import Path
 from tnpu_nix import build, history, image_push, sources
 from tnpu_nix.build import Built
 from tnpu_nix.cache import roots, stores
+from tnpu_nix.cache.access import Access, netrc_file
 from tnpu_nix.cache.building import with_caches
 from tnpu_nix.cache.current import current
-from tnpu_nix.cache.access import Access, netrc_file
 from tnpu_nix.ensured import Ensured
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.image_push import Pushed, Watcher

@@ -91,7 +91,7 @@ def push(
         try:
             if failures:  # making the image again is for a registry that is there again
                 repository.transport.log_in()
-            with process.stream_stdout(command(script, nix), env=nix.environment()) as stream:
+            with process.stream_stdout(command_for(script, nix), env=nix.environment()) as stream:
                 read = _read(stream, repository, known, result, watch)
             return _finish(read, repository, tag, result)
         except ProgramFailedError as error:
@@ -109,7 +109,7 @@ def push(
             known.keep()
 
 
-def command(script: Path, nix: Nix) -> list[str | Path]:
+def command_for(script: Path, nix: Nix) -> list[str | Path]:
     """Return the command that streams the image.
 
     In a store of its own the program's interpreter is not where it says; `nix shell` makes a

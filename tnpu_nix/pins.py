@@ -9,7 +9,15 @@ import re
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tnpu_nix import reference
 from tnpu_nix.errors import TnpuError
@@ -40,6 +48,8 @@ _PYTHON_VERSION = re.compile(r"3\.[0-9]{1,2}")
 # What image.nix fills, and what a container runtime mounts or writes.
 _IMAGE_FOLDERS = ("bin", "dev", "etc", "nix", "proc", "root", "sys", "tmp")
 _ENV_PROGRAM = ["usr", "bin", "env"]
+# One for each component, and some for what they need.
+_LEAST_LAYERS = 16
 _IMAGE_NAME = re.compile(r"[a-z0-9]+(?:(?:\.|_{1,2}|-+|/)[a-z0-9]+)*")
 
 
@@ -109,6 +119,28 @@ def _registry(value: str) -> str:
         raise ValueError(
             f"{value!r} is no registry: host[:port] and, if it wants one, a /path in lower case"
         ) from None
+    return value
+
+
+def _repository(value: str) -> str:
+    try:
+        named = reference.parse(value)
+    except TnpuError as error:
+        raise ValueError(error.what) from None
+    if named.repository != value:
+        raise ValueError(f"{value!r} is not host[:port]/name: {named.repository}")
+    return value
+
+
+def _tag(value: str) -> str:
+    if not reference.is_tag(value):
+        raise ValueError(f"{value!r} is no tag of an image")
+    return value
+
+
+def _digest(value: str) -> str:
+    if not reference.is_digest(value):
+        raise ValueError(f"{value!r} is no digest (sha256: and 64 hexadecimal digits)")
     return value
 
 
@@ -242,6 +274,21 @@ class Nixpkgs(_Table):
     last_modified: int = Field(gt=0, lt=2**63)  # seconds since 1970, as Nix counts them
 
 
+class Base(_Table):
+    """An image in a registry that ours is laid upon; `bump base` writes all but image and tag."""
+
+    image: Annotated[Text, AfterValidator(_repository)]  # host[:port]/name
+    tag: Annotated[str, AfterValidator(_tag)] = "latest"  # what `bump base` follows
+    digest: Annotated[str, AfterValidator(_digest)]  # of the manifest for linux/amd64
+    hash: Sri  # of the docker archive that skopeo makes of it, a flat file
+    layers: int = Field(ge=1)  # how many layers of ours are its
+
+    @property
+    def archive_name(self) -> str:
+        """The name of the archive in the store, as pullImage of nixpkgs' dockerTools has it."""
+        return f"docker-image-{self.image}-{self.tag}.tar".replace("/", "-").replace(":", "-")
+
+
 class Image(_Table):
     """The OCI image: its name, where it is pushed to, and links to components in it."""
 
@@ -249,7 +296,17 @@ class Image(_Table):
     registry: Registry | None = None  # host[:port][/path]
     links: dict[ImagePath, Component] = Field(default_factory=dict)
     packages: list[Text] = []  # more programs on PATH, names in nixpkgs
-    max_layers: int = Field(default=64, ge=16, le=120)
+    max_layers: int = Field(default=64, ge=_LEAST_LAYERS, le=120)
+    base: Base | None = None
+
+    @model_validator(mode="after")
+    def _leaves_layers(self) -> Image:
+        if self.base is not None and self.max_layers - self.base.layers < _LEAST_LAYERS:
+            raise ValueError(
+                f"max-layers is {self.max_layers}, of which the base has {self.base.layers}:"
+                f" at least {_LEAST_LAYERS} have to be left"
+            )
+        return self
 
 
 class Llvm(_Table):

@@ -70,6 +70,11 @@ def is_tag(text: str) -> bool:
     return _TAG.fullmatch(text) is not None
 
 
+def is_digest(text: str) -> bool:
+    """Tell whether *text* is a digest as registries name manifests and blobs."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def parse(text: str) -> Reference:
     """Read a reference; one without tag and digest names the repository.
 

@@ -23,6 +23,8 @@ def bump(context: click.Context, /, pins: tuple[str, ...], store: Path | None, *
 
     REV is a full or short revision (7 digits or more), a branch or a tag; without it the pin moves
     to the head of the branch that it tracks.
+
+    The base image is the pin base; its REV is a tag, a digest, or host/name:tag.
     """
     if how["commit"] and how["dry_run"]:
         raise click.UsageError("--dry-run writes nothing, and so there is nothing to commit")
@@ -34,7 +36,7 @@ def bump(context: click.Context, /, pins: tuple[str, ...], store: Path | None, *
 def _requests(words: tuple[str, ...]) -> list[bumps.Request]:
     if all("=" in word for word in words):
         return [_request(*word.split("=", 1)) for word in words]
-    mixed = "=" in words[0] or any(word.split("=")[0] in PIN_NAMES for word in words[1:])
+    mixed = "=" in words[0] or any(word.split("=")[0] in (*PIN_NAMES, "base") for word in words[1:])
     if len(words) > 2 or mixed:
         raise click.UsageError("one pin as NAME [REV], or several as NAME=REV NAME=REV")
     return [_request(*words)]

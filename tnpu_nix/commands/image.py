@@ -8,10 +8,13 @@ import click
 
 # Verb → module of tnpu_nix.commands that holds it; only the one that is called is loaded.
 _COMMANDS = {
+    "diff": "image_reading",
     "ensure": "image_push",
+    "inspect": "image_reading",
     "pull": "image_push",
     "push": "image_push",
     "tag": "image_push",
+    "verify": "image_reading",
 }
 
 

@@ -61,6 +61,31 @@ let
       ];
     };
 
+  # An image of a registry as a docker-archive. It has to be in the store already.
+  pullImage =
+    {
+      imageName,
+      imageDigest,
+      hash,
+      finalImageName ? imageName,
+      finalImageTag ? "latest",
+    }:
+    self.hostDerivation rec {
+      pname = name;
+      name =
+        builtins.replaceStrings [ "/" ":" ] [ "-" "-" ]
+          "docker-image-${finalImageName}-${finalImageTag}.tar";
+      inherit imageName imageDigest;
+      outputHashMode = "flat";
+      outputHashAlgo = "sha256";
+      outputHash = hash;
+      preferLocalBuild = true;
+      script = ''
+        die "the image $imageName@$imageDigest is not in the store, and hostpkgs fetches nothing" \
+          "let tnpu-nix build or tnpu-nix bump fetch it"
+      '';
+    };
+
   # A program that writes the image to its standard output.
   streamLayeredImage = lib.makeOverridable (
     {
@@ -130,7 +155,7 @@ let
 in
 {
   dockerTools = {
-    inherit streamLayeredImage;
+    inherit pullImage streamLayeredImage;
 
     buildLayeredImage =
       let
