@@ -73,6 +73,7 @@ class Bumped:
     files: list[str]  # that differ, below the project; empty if all was so already
     findings: list[coherence.Finding]  # what the sources say of the pins as they are now
     written: bool  # False: only looked at
+    toolchain: Toolchain  # pins.toml with the moves
 
     def lines(self) -> list[str]:
         """Return what changed, for people."""
@@ -149,7 +150,7 @@ def bump(
         said = coherence.findings(
             updated, lambda name: moved.get(name) or at_hand(updated, name, nix)
         )
-        bumped = Bumped(moves, files, said, written=not dry_run)
+        bumped = Bumped(moves, files, said, not dry_run, updated)
         if commit:
             git.check_clean(root, files)
         if not dry_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -11,13 +12,40 @@ from pathlib import Path
 import click
 
 from tnpu_nix import __version__
-from tnpu_nix.commands import build, bump, demo, generate, reading, schema
-from tnpu_nix.commands.common import say
+from tnpu_nix.commands.options import say
 from tnpu_nix.errors import TnpuError
+
+# Verb → module of tnpu_nix.commands that holds it. Only the one that is called is loaded: what
+# all of them need together takes longer to load than a quick one takes to run.
+_COMMANDS = {
+    "build": "build",
+    "bump": "bump",
+    "check": "reading",
+    "demo": "demo",
+    "doctor": "reading",
+    "generate": "generate",
+    "init-ci": "ci",
+    "outdated": "reading",
+    "plan": "plan",
+    "schema": "schema",
+    "show": "reading",
+    "upgrade": "schema",
+    "verify": "reading",
+}
 
 
 class _Group(click.Group):
     """Turns every failure into two lines and exit status 1; --debug shows the traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"tnpu_nix.commands.{_COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -71,11 +99,3 @@ def main(context: click.Context, named: Path | None, debug: bool) -> None:
         signal.signal(kind, signal.default_int_handler)
     # A terminal that cannot show a character of some file must not end the command.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-
-
-for _command in (
-    *(generate.generate, bump.bump, reading.check, reading.verify, reading.doctor),
-    *(reading.outdated, reading.show),
-    *(schema.schema, schema.upgrade, build.build, demo.demo),
-):
-    main.add_command(_command)

@@ -18,9 +18,9 @@ from tomlkit.items import Table
 
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.pins import PIN_NAMES, VERSION, Toolchain
+from tnpu_nix.place import FILE_NAME as FILE_NAME
 from tnpu_nix.repository import same_repository_key
 
-FILE_NAME = "pins.toml"
 _AT_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)")
 _LONE_NEWLINE = re.compile(r"(?<!\r)\n")
 # pydantic's kinds of finding in the words of TOML.

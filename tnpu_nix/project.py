@@ -3,40 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from tnpu_nix import pinsfile, render, transaction
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.pins import Toolchain
-
-
-def _has_pins(folder: Path) -> bool:
-    # Whatever has the name, a folder or a dangling link too, is said to be wrong where it lies,
-    # and not passed over for a project further up.
-    return os.path.lexists(folder / pinsfile.FILE_NAME)
-
-
-def find(start: Path, named: Path | None = None) -> Path:
-    """Return the project: *named* itself, or the nearest folder at or above *start*.
-
-    Raises:
-        TnpuError: there is no pins.toml.
-    """
-    if named is not None:
-        if not _has_pins(named):
-            raise TnpuError(
-                f"{named} holds no {pinsfile.FILE_NAME}", "name the folder of a project"
-            )
-        return named.resolve()
-    for folder in (start.resolve(), *start.resolve().parents):
-        if _has_pins(folder):
-            return folder
-    raise TnpuError(
-        f"no {pinsfile.FILE_NAME} here or in any folder above",
-        "go to a project, or name one with --project DIR",
-    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,43 @@
+"""What every command needs and what costs no time to load: the project, the store, words to say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tnpu_nix import place
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix
+
+
+def say(line: str) -> None:
+    """Print a line about what is going on."""
+    click.echo(line, err=True)
+
+
+def root_of(context: click.Context) -> Path:
+    """Return the project that the command works on."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:
+        raise TnpuError("the current folder is gone", "go to one that exists") from error
+    return place.find(here, context.find_root().obj)
+
+
+store_option = click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="TNPU_NIX_STORE",
+    help="Use a Nix store of its own in this folder instead of the machine's.",
+)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def nix_of(store: Path | None, offline_profile: bool = False) -> Nix:
+    """Return how nix is run, from the options of a command."""
+    if offline_profile:
+        say("offline profile: hostpkgs in nixpkgs' place, a test bench and not the real thing")
+    return Nix(store=None if store is None else store.absolute(), offline_profile=offline_profile)
