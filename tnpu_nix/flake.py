@@ -117,6 +117,21 @@ def evaluate(
     return {name: Output(name, **values) for name, values in found.items()}
 
 
+def names_caches(copy: Path) -> bool:
+    """Tell whether a copied flake carries binary caches of its own in its nixConfig."""
+    return "nixConfig" in (copy / place.FLAKE).read_text()
+
+
+def own_caches(copy: Path, nix: Nix) -> list[str]:
+    """Return the URLs of the binary caches that a copied flake carries in its nixConfig."""
+    if not names_caches(copy):
+        return []
+    file = str(copy / place.FLAKE)
+    argv = ["nix", "eval", "--json", "--file", file, "nixConfig.extra-substituters"]
+    done = process.run(argv, env=nix.environment())
+    return [str(one) for one in json.loads(done.stdout)] if done.status == 0 else []
+
+
 def derivation_name(path: str) -> str:
     """Return the name in a store path: without folder, hash and ``.drv``."""
     return re.sub(r"^[0-9a-z]{32}-", "", path.rsplit("/", 1)[-1]).removesuffix(".drv")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tnpu_nix import flake, history, place, store
+from tnpu_nix import flake, history, store
 from tnpu_nix.flake import Output, derivation_name
 from tnpu_nix.nix import Nix
 
@@ -70,20 +70,29 @@ class Plan:
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
-def lines(plan: Plan) -> list[str]:
-    """Return a plan for people: a table of the components, and what there is to do in all."""
+def table(plan: Plan) -> list[list[str]]:
+    """Return the components as rows of words, the headings first.
+
+    A column in which nothing stands below its heading is left out.
+    """
     rows: list[tuple[str, ...]] = [
         ("component", "state", "download", "size", "closure", "last build", "from")
     ]
     rows += [_row(one) for one in plan.components]
-    # A column in which nothing stands below its heading is left out.
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    padded = [[word.ljust(max(map(len, column))) for word in column] for column in columns]
-    table = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def lines(plan: Plan) -> list[str]:
+    """Return a plan for people: a table of the components, and what there is to do in all."""
+    rows = table(plan)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ([word.ljust(width) for word, width in zip(row, widths, strict=True)] for row in rows)
+    shown = ["  ".join(row).rstrip() for row in padded]
     rebuilt, kept = plan.moved(True), plan.moved(False)
     moves = [f"rebuilds {', '.join(rebuilt)}"] if rebuilt else []
     moves += [f"keeps    {', '.join(kept)}"] if kept else []
-    return [*table, "", *moves, *work(plan)]
+    return [*shown, "", *moves, *work(plan)]
 
 
 def _row(one: Component) -> tuple[str, ...]:
@@ -206,7 +215,7 @@ def _plan(
     missing = _missing(copy, target, found[target], nix)
     paths = [path for one in found.values() for path in one.paths.values()]
     sizes = _Sizes(store.path_infos(paths, nix, closure=True))
-    sizes.there = _in_caches(missing.fetched, nix)
+    sizes.there = _in_caches(missing.fetched, copy, nix)
     components = [_component(one, missing, sizes, took) for one in found.values()]
     known = {one.derivation for one in found.values()}
     checkouts = set(_SOURCE.findall((copy / "nix" / "sources.nix").read_text()))
@@ -227,8 +236,8 @@ def _plan(
 
 
 def _missing(copy: Path, target: str, output: Output, nix: Nix) -> store.Missing:
-    if "nixConfig" in (copy / place.FLAKE).read_text():
-        # Whether that names caches that this user trusts is known only where the flake is built.
+    if flake.names_caches(copy):
+        # Whether this user trusts them is known only where the flake itself is built.
         argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link"]
     else:
         wanted = f"{output.derivation}!{','.join(output.installed)}"
@@ -236,10 +245,10 @@ def _missing(copy: Path, target: str, output: Output, nix: Nix) -> store.Missing
     return store.dry_run(argv, nix, f"planning {target}")
 
 
-def _in_caches(paths: list[str], nix: Nix) -> dict[str, store.PathInfo]:
+def _in_caches(paths: list[str], copy: Path, nix: Nix) -> dict[str, store.PathInfo]:
     """Return what the first cache that has each of the paths says of it."""
     known: dict[str, store.PathInfo] = {}
-    for cache in store.substituters(nix) if paths else []:
+    for cache in [*store.substituters(nix), *flake.own_caches(copy, nix)] if paths else []:
         unknown = [path for path in paths if path not in known]
         known |= store.path_infos(unknown, nix, cache)
     return known
