@@ -117,16 +117,16 @@ def evaluate(
     return {name: Output(name, **values) for name, values in found.items()}
 
 
-def names_caches(copy: Path) -> bool:
-    """Tell whether a copied flake carries binary caches of its own in its nixConfig."""
-    return "nixConfig" in (copy / place.FLAKE).read_text()
+def names_caches(root: Path) -> bool:
+    """Tell whether a project's flake carries binary caches of its own in its nixConfig."""
+    return "nixConfig" in (root / place.FLAKE).read_text()
 
 
-def own_caches(copy: Path, nix: Nix) -> list[str]:
-    """Return the URLs of the binary caches that a copied flake carries in its nixConfig."""
-    if not names_caches(copy):
+def own_caches(root: Path, nix: Nix) -> list[str]:
+    """Return the URLs of the binary caches that a project's flake carries in its nixConfig."""
+    if not names_caches(root):
         return []
-    file = str(copy / place.FLAKE)
+    file = str(root / place.FLAKE)
     argv = ["nix", "eval", "--json", "--file", file, "nixConfig.extra-substituters"]
     done = process.run(argv, env=nix.environment())
     return [str(one) for one in json.loads(done.stdout)] if done.status == 0 else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tnpu_nix import flake, history, store
+from tnpu_nix import evaluated, flake, history, store
 from tnpu_nix.flake import Output, derivation_name
 from tnpu_nix.nix import Nix
 
@@ -136,25 +136,19 @@ class _Sizes:
 
 
 def plan(
-    root: Path,
-    target: str,
-    nix: Nix,
-    *,
-    needs: bool = False,
-    meanwhile: Callable[[], None] = lambda: None,
+    root: Path, target: str, nix: Nix, check: Callable[[], None], *, needs: bool = False
 ) -> Plan:
     """Return what building *target*, one of `flake.TARGETS`, would do now.
 
     Args:
+        check: as for `evaluated.outputs`.
         needs: ask the derivations, too, which component is built from which.
-        meanwhile: called while nix evaluates, which is what takes the time; what it raises ends it.
 
     Raises:
-        TnpuError: the flake does not evaluate.
+        TnpuError: the flake does not evaluate, or what *check* raises.
     """
-    with flake.copied(root) as copy:
-        found = _evaluate(copy, target, nix, meanwhile)
-        return _plan(copy, target, found, nix, history.load(root), needs)
+    found = evaluated.outputs(root, _names(target), nix, check)
+    return _plan(root, target, found, nix, history.load(root), needs)
 
 
 def plan_of_bump(
@@ -168,9 +162,9 @@ def plan_of_bump(
         TnpuError: the flake does not evaluate, as it is or as it would be.
     """
     with flake.copied(root) as copy:
-        before = _evaluate(copy, target, nix)
+        before = flake.evaluate(copy, nix, _names(target))
     with _rendered(root, bumped) as copy:
-        after = _evaluate(copy, target, nix)
+        after = flake.evaluate(copy, nix, _names(target))
         made = _plan(copy, target, after, nix, history.load(root), needs)
     components = [
         replace(one, rebuilt=before[one.name].derivation != one.derivation)
@@ -195,30 +189,26 @@ def _rendered(root: Path, toolchain: Toolchain) -> Iterator[Path]:
         yield copy
 
 
-def _evaluate(
-    copy: Path, target: str, nix: Nix, meanwhile: Callable[[], None] = lambda: None
-) -> dict[str, Output]:
-    """Return the components and the target, in the order of COMPONENTS."""
-    names = dict.fromkeys((*COMPONENTS, target))
-    found = flake.evaluate(copy, nix, names, meanwhile)
-    return {name: found[name] for name in names if name in found}
+def _names(target: str) -> list[str]:
+    """Return what a plan of *target* shows: the components, and the target if it is none."""
+    return list(dict.fromkeys((*COMPONENTS, target)))
 
 
 def _plan(
-    copy: Path,
+    root: Path,
     target: str,
     found: Mapping[str, Output],
     nix: Nix,
     took: Mapping[str, float],
     with_needs: bool,
 ) -> Plan:
-    missing = _missing(copy, target, found[target], nix)
+    missing = _missing(root, target, found[target], nix)
     paths = [path for one in found.values() for path in one.paths.values()]
     sizes = _Sizes(store.path_infos(paths, nix, closure=True))
-    sizes.there = _in_caches(missing.fetched, copy, nix)
-    components = [_component(one, missing, sizes, took) for one in found.values()]
+    sizes.there = _in_caches(missing.fetched, root, nix)
+    components = [_component(found[name], missing, sizes, took) for name in _names(target)]
     known = {one.derivation for one in found.values()}
-    checkouts = set(_SOURCE.findall((copy / "nix" / "sources.nix").read_text()))
+    checkouts = set(_SOURCE.findall((root / "nix" / "sources.nix").read_text()))
     # They come from git; Nix calls fetching them a build.
     sources = [one for one in missing.built if derivation_name(one) in checkouts]
     building = [one for one in missing.built if one not in sources]
@@ -235,20 +225,21 @@ def _plan(
     )
 
 
-def _missing(copy: Path, target: str, output: Output, nix: Nix) -> store.Missing:
-    if flake.names_caches(copy):
+def _missing(root: Path, target: str, output: Output, nix: Nix) -> store.Missing:
+    what = f"planning {target}"
+    if flake.names_caches(root):
         # Whether this user trusts them is known only where the flake itself is built.
-        argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link"]
-    else:
-        wanted = f"{output.derivation}!{','.join(output.installed)}"
-        argv = ["nix-store", "--realise", wanted]
-    return store.dry_run(argv, nix, f"planning {target}")
+        with flake.copied(root) as copy:
+            argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link"]
+            return store.dry_run(argv, nix, what)
+    wanted = f"{output.derivation}!{','.join(output.installed)}"
+    return store.dry_run(["nix-store", "--realise", wanted], nix, what)
 
 
-def _in_caches(paths: list[str], copy: Path, nix: Nix) -> dict[str, store.PathInfo]:
+def _in_caches(paths: list[str], root: Path, nix: Nix) -> dict[str, store.PathInfo]:
     """Return what the first cache that has each of the paths says of it."""
     known: dict[str, store.PathInfo] = {}
-    for cache in [*store.substituters(nix), *flake.own_caches(copy, nix)] if paths else []:
+    for cache in [*store.substituters(nix), *flake.own_caches(root, nix)] if paths else []:
         unknown = [path for path in paths if path not in known]
         known |= store.path_infos(unknown, nix, cache)
     return known

@@ -54,7 +54,6 @@ def plan(
         raise click.UsageError(f"--graph wants a file that ends in {' or '.join(_PICTURES)}")
     nix = nix_of(store, offline_profile)
     root = root_of(context)
-    check_version(nix)
     made = _plan(root, target, bumped, nix, needs=as_json or picture is not None)
     if picture is not None:
         # Here and not above: no other use of the command needs what draws.
@@ -70,10 +69,11 @@ def _plan(root: Path, target: str, bumped: tuple[str, ...], nix: Nix, needs: boo
         # Loaded while nix evaluates: it takes as long as a small evaluation does.
         from tnpu_nix import build, pinsfile
 
+        check_version(nix)
         build.check_generated(root, pinsfile.load(root / pinsfile.FILE_NAME))
 
     if not bumped:
-        return plans.plan(root, target, nix, needs=needs, meanwhile=check)
+        return plans.plan(root, target, nix, check, needs=needs)
     from tnpu_nix import bump
 
     check()
