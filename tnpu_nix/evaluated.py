@@ -63,6 +63,7 @@ def _project_files(root: Path) -> Iterator[Path]:
     yield from (root / name for name in (place.FILE_NAME, place.FLAKE, place.LOCK))
     # What makes the front end an output of its own repository.
     yield root / "tnpu_nix" / "cli.py"
+    yield root / place.WORKFLOW  # generated, too, and so part of the check
     yield from sorted(path for path in (root / "nix").rglob("*") if path.is_file())
 
 

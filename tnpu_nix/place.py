@@ -10,6 +10,7 @@ from tnpu_nix.errors import TnpuError
 FILE_NAME = "pins.toml"
 FLAKE = "flake.nix"
 LOCK = "flake.lock"
+WORKFLOW = ".github/workflows/tnpu.yml"
 
 
 def _has_pins(folder: Path) -> bool:
