@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -27,6 +28,7 @@ class GitServer:
     repeats: bool = False  # say in each refusal what credentials were sent
     redirect: str | None = None  # send whoever asks to this server
     silent: bool = False  # take requests and never answer
+    drops: int | None = None  # break the connection after so many bytes of an answer's body
     requests: list[str] = field(default_factory=list)
     credentials: list[str] = field(default_factory=list)  # Authorization headers, as they came
 
@@ -120,7 +122,10 @@ def _backend(handler: BaseHTTPRequestHandler, state: GitServer) -> None:
             handler.send_header(name, value)
     handler.send_header("Content-Length", str(len(content)))
     handler.end_headers()
-    handler.wfile.write(content)
+    handler.wfile.write(content[: state.drops])
+    if state.drops is not None and len(content) > state.drops:
+        handler.wfile.flush()
+        handler.connection.shutdown(socket.SHUT_RDWR)
 
 
 def _body(handler: BaseHTTPRequestHandler) -> bytes:

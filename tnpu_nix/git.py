@@ -14,15 +14,16 @@ from tnpu_nix.errors import TnpuError
 from tnpu_nix.git_failure import failure
 from tnpu_nix.remote import Remote
 
-# Seconds: for a question that needs no objects, and for a transfer that has gone silent.
-ANSWER_TIMEOUT = 60.0
+# Seconds that a server may be silent, unless the environment says otherwise.
+_SILENCE, _SILENCE_VARIABLE = 30, "TNPU_NIX_TIMEOUT"
 
-_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout={silence} -o ServerAliveInterval={silence}"
 
 # What would have git look at another repository than the one in its folder.
 _ELSEWHERE = re.compile(r"GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX|NAMESPACE)$")
 
-# All that git sees of configuration. A repository on this machine may belong to somebody else.
+# All that git sees of configuration. A repository on this machine may belong to somebody else, and
+# is served by a git that sees this too: it can leave files out.
 _CONFIGURATION = """\
 [core]
     attributesFile = /dev/null
@@ -33,11 +34,33 @@ _CONFIGURATION = """\
     detachedHead = false
 [init]
     defaultBranch = main
+[uploadpack]
+    allowFilter = true
 """
 # What would tell git, or nix-prefetch-git, to do something else than it is asked to.
 _INHERITED = re.compile(
     r"GIT_(?!SSL_|SSH|TRACE(?!2_ENV)|HTTP_USER_AGENT|CURL)|NIX_PREFETCH_GIT_|NIX_HASH_ALGO$|PRINT_PATH$"
 )
+
+
+def silence() -> int:
+    """Return for how many seconds a server may be silent before it counts as stalled.
+
+    Raises:
+        TnpuError: the variable TNPU_NIX_TIMEOUT holds no number of seconds.
+    """
+    text = os.environ.get(_SILENCE_VARIABLE) or str(_SILENCE)
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
+        raise TnpuError(
+            f"{_SILENCE_VARIABLE} is {text!r}, which is no number of seconds",
+            f"set it to whole seconds, or unset it for {_SILENCE}",
+        )
+    return int(text)
+
+
+def answer_timeout() -> float:
+    """Return the seconds that a question may take for which no objects are transferred."""
+    return 2.0 * silence()
 
 
 @contextlib.contextmanager
@@ -61,16 +84,16 @@ def isolated(remote: Remote) -> Iterator[dict[str, str]]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
         "SSH_ASKPASS": "true",
-        # Less than a kilobyte a second for half a minute is a server that has stalled.
+        # Less than a kilobyte a second for so long is a server that has stalled.
         "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
-        "GIT_HTTP_LOW_SPEED_TIME": "30",
+        "GIT_HTTP_LOW_SPEED_TIME": str(silence()),
         "GIT_TRACE_REDACT": "1",  # whatever is traced, no credentials
         "LC_ALL": "C.UTF-8",
         # Python falls back to another folder where TMPDIR names none; mktemp does not.
         "TMPDIR": gettempdir(),
     }
     if "GIT_SSH" not in clean:
-        clean.setdefault("GIT_SSH_COMMAND", _SSH)
+        clean.setdefault("GIT_SSH_COMMAND", _SSH.format(silence=silence()))
     if is_local(remote.url):
         # Submodules of a repository on this machine may lie on this machine too.
         clean |= {
@@ -148,7 +171,7 @@ def list_refs(remote: Remote) -> dict[str, str]:
     """
     argv = ["git", "ls-remote", "--", remote.url]
     with isolated(remote) as env:
-        done = process.run(argv, env=env, timeout=ANSWER_TIMEOUT)
+        done = process.run(argv, env=env, timeout=answer_timeout())
     if done.status != 0:
         raise failure(remote, done.stderr)
     pairs = (line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)

@@ -258,11 +258,20 @@ class _Lines:
             for number, offset in enumerate(_elements(statement)):
                 self._lines.setdefault((*outermost, number), line + offset)
 
+    def begins(self, path: KeyPath) -> int | None:
+        """Return the line of a key or table, None if the text has no such one."""
+        return self._lines.get(path)
+
     def of(self, fault: _Fault) -> int:
         """Return the line, from 1, of the key, or of the table that lacks it; 1 if none does."""
         if fault.missing:
             return self._tables.get(fault.path[:-1], 1)
         return self._lines.get(fault.path, 1)
+
+
+def line_of(text: str, path: KeyPath) -> int | None:
+    """Return the line, from 1, on which a table or key of a TOML text begins; None if none does."""
+    return _Lines(text, len(path)).begins(path)
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
@@ -358,7 +367,7 @@ def edit(text: str, changes: Mapping[tuple[str, ...], Any]) -> str:
 
 
 def with_line_ends_of(text: str, edited: str) -> str:
-    """Return *edited* with CRLF throughout if *text* has that; tomlkit ends what it adds with LF."""
+    """Return *edited* with CRLF throughout if *text* has that; tomlkit's own lines end in LF."""
     all_crlf = "\r\n" in text and not _LONE_NEWLINE.search(text)
     return _LONE_NEWLINE.sub("\r\n", edited) if all_crlf else edited
 

@@ -116,7 +116,9 @@ def commit_of(remote: Remote, rev: str) -> str:
     with git.isolated(remote) as env, git.temporary_folder() as folder:
         where = ["git", "-C", str(folder)]
         try:
-            done = git.fetch_bare(folder, env, remote, "--depth=1", rev, timeout=git.ANSWER_TIMEOUT)
+            done = git.fetch_bare(
+                folder, env, remote, "--depth=1", rev, timeout=git.answer_timeout()
+            )
         except process.TimedOutError:
             return rev
         if done.status != 0:
