@@ -21,7 +21,7 @@ from tnpu_nix import pinsfile
 from tnpu_nix.pins import Pin
 
 if TYPE_CHECKING:
-    pass
+    from tests.lab import Lab
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -308,3 +308,20 @@ def _run_demo(folder: Path) -> Ran:
         stdin=subprocess.DEVNULL,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Five upstreams to import pins of."""
+    from tests.lab import Lab
+
+    return Lab(tmp_path_factory.mktemp("upstreams"))
+
+
+@pytest.fixture
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """An empty folder, and a store that all such folders share."""
+    root = tmp_path / "here"
+    root.mkdir()
+    store = tmp_path_factory.getbasetemp() / "shared-store"
+    return Project(root, {"TNPU_NIX_STORE": str(store), "HOME": str(tmp_path)})

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import GitRepository, Project
 from tests.lab import Lab, data, done, rest, row, write
-from tests.versions_env import LAB
+from tests.versions_env import HARNESS, LAB
 from tnpu_nix import pinsfile
 
 RELEASES = """{
@@ -22,11 +22,6 @@ RELEASES = """{
   }
 }"""
 RELEASE = "RELEASE_REPO=PSAL-POSTECH/triton-npu\nRELEASE_TAG=toolchain-llvm23\nPATH=/x:$PATH\n"
-HARNESS = """{"triton_npu": {
-  "repository": "PSAL-POSTECH/triton-npu",
-  "ref": "e686799e4681c9e01151e3d8237867c55ba285dd",
-  "release_tag": "toolchain-llvm23"
-}}"""
 
 
 def test_a_release_gives_a_pin_only_where_nothing_else_does(lab: Lab, here: Project) -> None:
@@ -115,6 +110,12 @@ def test_what_cannot_be_decided_or_had_stops_before_anything_is_written(
     ran.failed_with()
     assert words in ran.out + ran.err
     assert list(here.files()) == ["versions.env"]
+
+
+def test_unset_in_a_later_file_decides_between_two(lab: Lab, here: Project) -> None:
+    file = write(here, lab.fill(LAB + "LLVM_COMMIT=<llvm~>\n"))
+    done(here.run("import", file, write(here, "unset LLVM_SHA\n", "mine.env")))
+    assert here.pin("llvm").rev == lab.older["llvm"]
 
 
 def test_build_options_are_placed_only_where_pins_toml_has_the_very_key(

@@ -12,8 +12,9 @@ import pytest
 from tests.conftest import REPOSITORY, GitRepository, Project, run_command
 from tests.lab import Lab, data, done, rest, row, write
 from tests.nix import nar_hash
-from tests.versions_env import LAB, STYLES
+from tests.versions_env import HARNESS, LAB, STYLES
 from tnpu_nix import pinsfile
+from tnpu_nix.offline.repositories import make_repositories
 from tnpu_nix.pins import PIN_NAMES
 
 
@@ -168,6 +169,41 @@ def test_a_dry_run_shows_everything_and_writes_nothing(lab: Lab, here: Project) 
     assert list(here.files()) == [file]
     real = done(here.run("import", file))
     assert real.out == dry.out.replace("would write", "wrote")
+
+
+def test_the_session_in_the_documentation_is_what_the_command_prints(
+    here: Project, tmp_path: Path
+) -> None:
+    text = (REPOSITORY / "docs" / "migrating.md").read_text()
+    indented = re.findall(r"(?:^    .*\n|^\n)+", text, re.M)
+    blocks = [re.sub(r"^    ", "", one, flags=re.M).strip("\n") + "\n" for one in indented]
+    (file,) = (one for one in blocks if one.startswith("# Pins of the toolchain"))
+    (session,) = (one for one in blocks if one.startswith("$ tnpu-nix import setup/versions.env t"))
+    (pin,) = (one for one in blocks if "[pins.triton_shared]" in one)
+    # The miniatures may change after the page was written; their revisions are then others.
+    real = {}
+    for name, repository in make_repositories(tmp_path / "git").items():
+        for role, rev in (("SHA", repository.head), ("BACKEND_SHA", *repository.tags.values())):
+            if found := re.search(rf"^{name.upper()}_{role}=(\w+)", file, re.M):
+                real |= {found[1]: rev, found[1][:12]: rev[:12]}
+
+    def translated(text: str) -> str:
+        text = text.replace("file:///srv/git", (tmp_path / "git").as_uri())
+        return re.sub(r"\b[0-9a-f]{12,40}\b", lambda one: real.get(one[0], one[0]), text)
+
+    def vague(text: str) -> str:
+        return re.sub(r"(sha256-)\S+|\b[0-9a-f]{40}(?= \(refs)", "…", text)
+
+    for folder, name, content in (
+        ("setup", "versions.env", translated(file)),
+        ("thirdparty", "triton-npu.json", HARNESS),
+    ):
+        (here.root / folder).mkdir()
+        (here.root / folder / name).write_text(content)
+    command, expected = session.split("\n", 1)
+    ran = done(here.run(*command.split()[2:]))
+    assert vague(ran.out) == vague(translated(expected))
+    assert vague(translated(pin)) in vague(here.pins.read_text())
 
 
 def test_the_report_as_json(lab: Lab, here: Project) -> None:

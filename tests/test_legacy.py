@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tnpu_nix import legacy
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.shellfile import Sheet, read
+from tnpu_nix.migration import legacy
+from tnpu_nix.migration.shellfile import Sheet, read
 
 
 def sheet(text: str) -> Sheet:

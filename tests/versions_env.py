@@ -139,3 +139,14 @@ STYLES = {
     "prefixed": PREFIXED,
     "compact": COMPACT,
 }
+
+# thirdparty/triton-npu.json, which is no file of pins.
+HARNESS = """\
+{
+  "triton_npu": {
+    "repository": "lab/triton-npu",
+    "ref": "e686799e4681c9e01151e3d8237867c55ba285dd",
+    "release_tag": "toolchain-llvm23"
+  }
+}
+"""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from tnpu_nix import importing
 from tnpu_nix.commands.common import json_option, nix_of, say, store_option
-from tnpu_nix.importreport import Report
+from tnpu_nix.migration import importing
+from tnpu_nix.migration.importreport import Report
 
 
 @click.command("import")

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tnpu_nix import git
-from tnpu_nix.choosing import Choice, choose, not_taken
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.importreport import PinReport, Row
+from tnpu_nix.migration.choosing import Choice, choose, not_taken
+from tnpu_nix.migration.importreport import PinReport, Row
+from tnpu_nix.migration.placing import BRANCH, FULL, SHORT, TAG, VERSION, Claim
+from tnpu_nix.migration.redaction import Redactor
 from tnpu_nix.pins import Pin
-from tnpu_nix.placing import BRANCH, FULL, SHORT, TAG, VERSION, Claim
-from tnpu_nix.redaction import Redactor
 from tnpu_nix.remote import Remote
 from tnpu_nix.repository import same_repository_key
 from tnpu_nix.resolve import resolve
@@ -76,7 +76,9 @@ def start(name: str, claims: list[Claim], base: Pin | None, origin: str) -> Draf
     choice = choose(name, claims)
     draft = Draft(choice, base, origin)
     if choice.fault:
-        draft.missing.append(f"{choice.fault}; name one of them in a file of its own, after these")
+        draft.missing.append(
+            f"{choice.fault}; `unset` one of them in a file of yours, named after these"
+        )
         return draft
     draft.url = choice.url.text if choice.url else base.url if base else None
     draft.what = choice.rev.text if choice.rev else None

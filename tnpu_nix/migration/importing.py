@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import coherence, comments, drafting, legacy, pinsfile, project, transaction
-from tnpu_nix.buildoptions import Option, options
-from tnpu_nix.drafting import Draft
+from tnpu_nix import coherence, pinsfile, project, transaction
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.importreport import OptionRow, Report, RestRow
+from tnpu_nix.migration import comments, drafting, legacy
+from tnpu_nix.migration.buildoptions import Option, options
+from tnpu_nix.migration.drafting import Draft
+from tnpu_nix.migration.importreport import OptionRow, Report, RestRow
+from tnpu_nix.migration.placing import Unplaced, place
+from tnpu_nix.migration.redaction import Redactor
 from tnpu_nix.nix import Nix
 from tnpu_nix.nix import version as nix_version
 from tnpu_nix.pins import PIN_NAMES, VERSION, Toolchain
-from tnpu_nix.placing import Unplaced, place
 from tnpu_nix.prefetch import prefetch
-from tnpu_nix.redaction import Redactor
 from tnpu_nix.sources import at_hand, unmet_options
 
 Say = Callable[[str], None]

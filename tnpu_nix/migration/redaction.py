@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tnpu_nix.naming import words_of
+from tnpu_nix.migration.naming import words_of
+from tnpu_nix.migration.shellfile import Variable
 from tnpu_nix.process import mask
-from tnpu_nix.shellfile import Variable
 
 _SECRET_WORDS = {
     *("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PW", "CREDENTIAL", "CREDENTIALS"),

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tnpu_nix.naming import words_of
+from tnpu_nix.migration.naming import words_of
+from tnpu_nix.migration.placing import Unplaced, gap_words
+from tnpu_nix.migration.shellfile import Variable
 from tnpu_nix.pins import Toolchain
-from tnpu_nix.placing import Unplaced, gap_words
-from tnpu_nix.shellfile import Variable
 
 # Only names that can mean nothing else. Key of pins.toml: names, without TNPU_ before them.
 _NAMES = {

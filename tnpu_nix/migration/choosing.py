@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tnpu_nix.placing import BESIDE, BRANCH, ITSELF, RELEASE, Claim
+from tnpu_nix.migration.placing import BESIDE, BRANCH, ITSELF, RELEASE, Claim
 from tnpu_nix.repository import same_repository_key
 
 

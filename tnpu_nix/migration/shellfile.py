@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tnpu_nix.shellwords import (
+from tnpu_nix.migration.shellwords import (
     Literal,
     Opaque,
     Parameter,
