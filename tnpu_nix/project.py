@@ -10,6 +10,7 @@ from pathlib import Path
 from tnpu_nix import ci, pinsfile, render, transaction
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.pins import Toolchain
+from tnpu_nix.place import find as find
 
 
 @dataclass(frozen=True)
