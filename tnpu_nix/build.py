@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tnpu_nix import base, flake, git, process, project
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.flake import derivation_name as derivation_name
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import checkout_name
@@ -121,11 +122,6 @@ class Log:
             self.finished.append(ended)
             return ended
         return None
-
-
-def derivation_name(path: str) -> str:
-    """Return the name in a store path: without folder, hash and ``.drv``."""
-    return re.sub(r"^[0-9a-z]{32}-", "", path.rsplit("/", 1)[-1]).removesuffix(".drv")
 
 
 def _failed(target: str, log: Log) -> TnpuError:

@@ -73,6 +73,7 @@ class Bumped:
     files: list[str]  # that differ, below the project; empty if all was so already
     findings: list[coherence.Finding]  # what the sources say of the pins as they are now
     written: bool  # False: only looked at
+    toolchain: Toolchain  # pins.toml with the moves
     base: base.Moved | None = None  # the image that ours is laid upon, if it was to move
 
     def lines(self) -> list[str]:
@@ -158,7 +159,7 @@ def bump(
         said = coherence.findings(
             updated, lambda name: moved.get(name) or at_hand(updated, name, nix)
         )
-        bumped = Bumped(moves, files, said, written=not dry_run, base=laid)
+        bumped = Bumped(moves, files, said, not dry_run, updated, base=laid)
         if commit:
             git.check_clean(root, files)
         if not dry_run:

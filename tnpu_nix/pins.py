@@ -98,6 +98,12 @@ def _url(value: str) -> str:
     return value
 
 
+def _no_expression(value: str) -> str:
+    if "${{" in value:
+        raise ValueError("holds ${{, which GitHub would take for an expression of its own")
+    return value
+
+
 def _no_password(value: str) -> str:
     if carries_password(value):
         raise ValueError("holds a user name or password; keep credentials in a netrc file")
@@ -218,6 +224,7 @@ Sri = Annotated[
 ]
 Url = Annotated[Text, AfterValidator(_url)]
 Component = Annotated[str, AfterValidator(_linkable)]
+Plain = Annotated[Text, AfterValidator(_no_expression)]
 PublicUrl = Annotated[Text, AfterValidator(_no_password)]
 Variable = Annotated[str, AfterValidator(_variable)]
 User = Annotated[str, AfterValidator(_user)]
@@ -357,10 +364,18 @@ class Cache(_Table):
 class Slurm(_Table):
     """The partition that builds run on."""
 
-    partition: Text | None = None
+    partition: Plain | None = None
     cpus: int | None = Field(default=None, gt=0)
-    time: Text | None = None  # walltime, HH:MM:SS
-    memory: Text | None = None  # as sbatch takes it: 64G
+    time: Plain | None = None  # walltime, HH:MM:SS
+    memory: Plain | None = None  # as sbatch takes it: 64G
+
+
+class Ci(_Table):
+    """The GitHub workflow that `init-ci` writes."""
+
+    branch: Plain = "main"  # whose pushes it runs on
+    runs_on: list[Plain] = ["self-hosted", "linux", "x64"]  # labels of the runner
+    smoke: Plain | None = None  # a shell line that runs the lab's own kernels in the image
 
 
 class Pins(_Table):
@@ -397,3 +412,4 @@ class Toolchain(_Table):
     python: Python = Python()
     cache: Cache = Cache()
     slurm: Slurm = Slurm()
+    ci: Ci = Ci()

@@ -31,6 +31,9 @@ def bump(context: click.Context, /, pins: tuple[str, ...], store: Path | None, *
     moved = bumps.bump(root_of(context), _requests(pins), nix_of(store), say, **how)
     for line in moved.lines():
         click.echo(line)
+    if how["dry_run"] and moved.files:
+        revisions = " ".join(f"--bump {move.name}={move.new.rev}" for move in moved.moves)
+        say(f"hint: `tnpu-nix plan {revisions}` asks Nix what that would build and fetch")
 
 
 def _requests(words: tuple[str, ...]) -> list[bumps.Request]:
