@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.pins import Toolchain, is_revision
+from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import same_repository_key
 from tnpu_nix.sources import unmet_options
+from tnpu_nix.values import is_revision
 
 # Where triton says which LLVM it is built with: the second one up to 3.7, the first from then on.
 _INFO, _HASH = "cmake/llvm-info.json", "cmake/llvm-hash.txt"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tnpu_nix import git, process
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.git_failure import failure
-from tnpu_nix.pins import is_revision
 from tnpu_nix.remote import Remote
+from tnpu_nix.values import is_revision
 
 _SHORT = re.compile(r"[0-9a-f]{7,39}")
 # Seconds for the commits of a whole history, without files: some hundred megabytes for LLVM.

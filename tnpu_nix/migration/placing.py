@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from tnpu_nix.migration.naming import Naming, is_harness, read_name, repository_pin
 from tnpu_nix.migration.redaction import is_secret
 from tnpu_nix.migration.shellfile import Gap, Variable
-from tnpu_nix.pins import PIN_NAMES, is_revision
+from tnpu_nix.pins import PIN_NAMES
 from tnpu_nix.repository import carries_password, same_repository_key, url_fault
+from tnpu_nix.values import is_revision
 
 _OWNER_AND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _HOST_AND_PATH = re.compile(r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}/[^\s:@]+/[^\s:@]+")
