@@ -99,11 +99,11 @@ def forget(store: Path, hub: Registry, made: set[str]) -> None:
     prefix = f"docker-image-{hub.host.replace(':', '-')}-"
     paths = [f"/nix/store/{path.name}" for path in store.glob(f"nix/store/*-{prefix}*.tar")]
     env = environment(**Nix(store=store, offline_profile=True).variables())
-    argv = ["nix-store", "--query", "--referrers-closure", *paths]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
-    subprocess.run(
-        ["nix-store", "--delete", *done.stdout.split(), *made], env=env, capture_output=True
-    )
+    query = ["nix-store", "--query", "--referrers-closure", *paths]
+    done = subprocess.run(query, env=env, capture_output=True, text=True, check=True)
+    # The projects that were built in hold on to what they built, as users' do.
+    delete = ["nix-store", "--delete", "--ignore-liveness", *done.stdout.split(), *made]
+    subprocess.run(delete, env=env, capture_output=True)
     assert not list(store.glob(f"nix/store/*-{prefix}*.tar"))
 
 
