@@ -1,7 +1,7 @@
 """One hash of all that an evaluation of a project's flake, and the check of it, depend on.
 
 A flake's evaluation sees its own files and its locked inputs and nothing else: the same files give
-the same derivations. So what was evaluated can be kept under this hash from one command to the next.
+the same derivations. So what was evaluated can be kept under this hash, for the next command.
 """
 
 from __future__ import annotations
