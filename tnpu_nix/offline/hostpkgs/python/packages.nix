@@ -147,6 +147,7 @@ in
 
   # What tnpu-nix itself depends on
   click = hostModule { pname = "click"; };
+  isal = hostModule { pname = "isal"; };
   jinja2 = hostModule {
     pname = "jinja2";
     dependencies = [ final.markupsafe ];
@@ -169,4 +170,5 @@ in
     optional = "markdown_it mdurl commonmark";
   };
   pygments = hostModule { pname = "pygments"; };
+  urllib3 = hostModule { pname = "urllib3"; };
 }
