@@ -64,7 +64,7 @@ let
   python = derivationOf "python3" { } // {
     sitePackages = "lib/python3/site-packages";
     withPackages = f: derivationOf "python3-env" { inherits = toString' (f python.pkgs); };
-    pkgs = named [ "click" "drawsvg" "jinja2" "nanobind" "pybind11" "pydantic" "rich" "setuptools" "tomlkit" "wheel" ] // {
+    pkgs = named [ "click" "drawsvg" "isal" "jinja2" "nanobind" "pybind11" "pydantic" "rich" "setuptools" "tomlkit" "urllib3" "wheel" ] // {
       buildPythonPackage = mkDerivation;
       buildPythonApplication = mkDerivation;
     };

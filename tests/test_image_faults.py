@@ -57,18 +57,18 @@ def test_a_registry_that_dies_and_comes_back_gets_the_rest(lab: Lab) -> None:
 
 
 def test_a_registry_that_stays_dead_is_one_error_and_no_tag(lab: Lab) -> None:
-    everything = lab.sent_by("push", "--to", f"{lab.wire.host}/first/try")
-    lab.forget()
-    lab.wire.sent = lab.wire.received = 0
     tag, _dead = lab.tag(), killed_in_the_middle(lab)
     done = lab.image("push", "--offline-profile", "--retries", "1")
     done.failed_with(lab.wire.host)
     assert done.err.count("tnpu-nix: error:") == 1
     assert lab.registry.tags(NAME) == set()
     lab.registry.start()
-    rest = lab.sent_by("push")
-    assert lab.registry.tags(NAME) == {tag}
-    assert rest < everything - 1_000_000
+    rest = json.loads(lab.made("push", "--json").out)["layers_uploaded"]
+    found = lab.registry.skopeo(
+        "inspect", "--tls-verify=false", f"docker://{lab.registry.host}/{NAME}:{tag}"
+    )
+    layers = len(json.loads(found.stdout)["Layers"])
+    assert 0 < rest < layers  # the ones before the largest had arrived
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one folder", "two machines"])
@@ -113,7 +113,6 @@ def asked(lab: Lab, host: str, verb: str, **variables: str) -> Ran:
     [
         (403, "denies the right to"),
         (500, "is in trouble: it answered with status 500"),
-        (418, "answered with status 418"),
         (None, "gave no answer within 0.7 seconds"),
     ],
 )

@@ -148,6 +148,7 @@ in
   # What tnpu-nix itself depends on
   click = hostModule { pname = "click"; };
   drawsvg = hostModule { pname = "drawsvg"; };
+  isal = hostModule { pname = "isal"; };
   jinja2 = hostModule {
     pname = "jinja2";
     dependencies = [ final.markupsafe ];
@@ -170,4 +171,5 @@ in
     optional = "markdown_it mdurl commonmark";
   };
   pygments = hostModule { pname = "pygments"; };
+  urllib3 = hostModule { pname = "urllib3"; };
 }
