@@ -47,7 +47,7 @@ def outputs(
 
 def _key(root: Path, names: list[str], nix: Nix) -> str:
     """Return a digest of all that the evaluation, and the check beside it, depend on."""
-    digest = hashlib.sha256(repr((names, nix)).encode())
+    digest = hashlib.sha256(repr((names, nix.store, nix.offline_profile)).encode())
     for path in _project_files(root):
         text = path.read_bytes() if path.is_file() else b"-"
         digest.update(f"{path.relative_to(root)} {len(text)}\n".encode() + text)
