@@ -82,12 +82,9 @@ def test_a_build_does_what_was_planned(own: Project) -> None:
     assert sorted(built) == sorted(map(derivation_name, [pk, *plan["built"]]))
     # Both from an evaluation that was kept: what the store holds is looked at each time.
     assert states(planned(own, "pk"))["pk"] == "there"
-    nix(
-        own,
-        "nix-store",
-        "--delete",
-        next(iter(flake.outputs(own.root, nix_of(own))["pk"].paths.values())),
-    )
+    (path,) = flake.outputs(own.root, nix_of(own))["pk"].paths.values()
+    # What was built is kept from being collected.
+    nix(own, "nix-store", "--delete", "--ignore-liveness", path)
     again = planned(own, "pk")
     assert states(again)["pk"] == "built" and again["built"] == []
 
@@ -135,6 +132,7 @@ def test_what_a_cache_has_is_substituted_with_its_download(cached: Project, tmp_
     assert (pk["download"], pk["size"]) == (int(fields["FileSize"]), int(fields["NarSize"]))
     assert plan["substituted"] == {pk["paths"]["out"]: plan["download"]}
     assert plan["built"] == plan["sources"] == []
+    assert planned(cached, "pk", "--caches") == plan  # as `build --caches` asks the user nothing
     done = cached.run("build", "pk", "--offline-profile", env=trusting)
     assert "fetching riscv-pk-" in done.err and "building" not in done.err
 

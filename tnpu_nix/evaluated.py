@@ -33,7 +33,7 @@ def outputs(
         TnpuError: the flake does not evaluate, or what *check* raises.
     """
     wanted = list(names)
-    key = fingerprint.of(str(root), wanted, nix)
+    key = fingerprint.of(str(root), wanted, nix.store, nix.offline_profile)
     kept = _kept(root, key, nix)
     if kept is not None:
         return kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -35,6 +36,7 @@ _PICTURES = (".svg", ".html")
     is_flag=True,
     help="Plan for a build from hostpkgs, made of this machine's own compilers: a test bench.",
 )
+@click.option("--caches", is_flag=True, help="Take what the caches of pins.toml have of it.")
 @json_option
 @store_option
 @click.pass_context
@@ -44,6 +46,7 @@ def plan(
     bumped: tuple[str, ...],
     picture: Path | None,
     offline_profile: bool,
+    caches: bool,
     as_json: bool,
     store: Path | None,
 ) -> None:
@@ -54,7 +57,12 @@ def plan(
         raise click.UsageError(f"--graph wants a file that ends in {' or '.join(_PICTURES)}")
     nix = nix_of(store, offline_profile)
     root = root_of(context)
-    made = _plan(root, target, bumped, nix, needs=as_json or picture is not None)
+    needs = as_json or picture is not None
+
+    def make(using: Nix) -> plans.Plan:
+        return _plan(root, target, bumped, using, needs)
+
+    made = _with_caches(root, nix, make) if caches else make(nix)
     if picture is not None:
         # Here and not above: no other use of the command needs what draws.
         from tnpu_nix import graph
@@ -62,6 +70,18 @@ def plan(
         graph.write(made, picture)
         say(f"wrote {picture}")
     click.echo(json.dumps(_plain(made), indent=2) if as_json else "\n".join(plans.lines(made)))
+
+
+def _with_caches(root: Path, nix: Nix, make: Callable[[Nix], plans.Plan]) -> plans.Plan:
+    """Make a plan with the caches that a build would go on with."""
+    from tnpu_nix import pinsfile
+    from tnpu_nix.cache import stores
+    from tnpu_nix.cache.access import Access, netrc_file
+    from tnpu_nix.cache.building import with_caches
+
+    its = pinsfile.load(root / pinsfile.FILE_NAME).cache
+    caches = [stores.cache(url) for url in its.substituters]
+    return with_caches(make, caches, its.public_keys, nix, Access(netrc=netrc_file(None)), say)
 
 
 def _plan(root: Path, target: str, bumped: tuple[str, ...], nix: Nix, needs: bool) -> plans.Plan:
