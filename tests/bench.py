@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conftest import environment
-from tnpu_nix.archive import Archive
 from tnpu_nix.flake import hostpkgs
+from tnpu_nix.images.archive import Archive
 from tnpu_nix.nix import Nix
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from tests.bench import members
 from tests.conftest import Demo, Project, environment
-from tnpu_nix import archive, pinsfile
+from tnpu_nix import pinsfile
 from tnpu_nix.flake import hostpkgs
+from tnpu_nix.images import archive
 from tnpu_nix.nix import Nix
 
 # demo.folder

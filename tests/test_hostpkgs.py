@@ -11,8 +11,8 @@ import pytest
 
 from tests.bench import Bench, derivation, inserted, members, python_package, script
 from tests.conftest import Demo
-from tnpu_nix import archive
 from tnpu_nix.flake import hostpkgs
+from tnpu_nix.images import archive
 from tnpu_nix.nix import Nix
 
 

@@ -18,7 +18,8 @@ from tests.altered import Parts, file
 from tests.conftest import REPOSITORY, Demo, Edit, Project, environment
 from tests.nix import evaluate
 from tests.registry import Registry, registry
-from tnpu_nix import archive, pinsfile
+from tnpu_nix import pinsfile
+from tnpu_nix.images import archive
 from tnpu_nix.nix import Nix
 from tnpu_nix.pins import Base
 

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import Demo, Ran, environment
 from tests.registry import PASSWORD, USER, answering
 from tests.registry_lab import NAME, Lab, lab
-from tnpu_nix import archive
+from tnpu_nix.images import archive
 from tnpu_nix.nix import Nix
 
 __all__ = ["lab"]  # a fixture

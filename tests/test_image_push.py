@@ -14,7 +14,9 @@ import pytest
 from tests.conftest import Demo, environment
 from tests.registry import PASSWORD, USER
 from tests.registry_lab import NAME, Lab, lab
-from tnpu_nix import archive, image_push, pinsfile, process
+from tnpu_nix import pinsfile, process
+from tnpu_nix.images import archive
+from tnpu_nix.images import push as image_push
 from tnpu_nix.nix import Nix
 
 __all__ = ["lab"]  # a fixture

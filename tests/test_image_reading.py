@@ -16,8 +16,8 @@ from tests import altered
 from tests.altered import Parts
 from tests.conftest import Demo, Project
 from tests.registry import registry, skopeo_program
-from tnpu_nix import sbom
-from tnpu_nix.image_inspect import Inspected, Part, PinOf
+from tnpu_nix.images import sbom
+from tnpu_nix.images.inspection import Inspected, Part, PinOf
 
 
 @dataclass

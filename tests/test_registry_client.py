@@ -15,8 +15,8 @@ import pytest
 from tests.registry import PASSWORD, USER, Registry, answering, free_port, registry
 from tests.registry_lab import NAME, Lab, lab
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.reference import parse
-from tnpu_nix.registry_answers import challenge
+from tnpu_nix.registry.answers import challenge
+from tnpu_nix.registry.reference import parse
 
 __all__ = ["lab"]  # a fixture
 _DIGEST = "sha256:" + "0a" * 32

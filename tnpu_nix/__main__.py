@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command; the one that has next to nothing to do, without loading the others."""
     if sys.argv[1:3] == ["image", "ensure"]:
-        from tnpu_nix import quick
+        from tnpu_nix.images import quick
 
         if quick.answered(sys.argv[3:]):
             return

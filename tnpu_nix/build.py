@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tnpu_nix import base, flake, git, process, project
+from tnpu_nix import flake, git, process, project
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.flake import derivation_name as derivation_name
+from tnpu_nix.images import base
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import checkout_name

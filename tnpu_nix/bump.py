@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import base, coherence, git, pinsfile, project, transaction
+from tnpu_nix import coherence, git, pinsfile, project, transaction
 from tnpu_nix.commits import Commits, compare_link, if_cheap
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.images import base
 from tnpu_nix.nix import Nix
 from tnpu_nix.nix import version as nix_version
 from tnpu_nix.pins import PIN_NAMES, REBUILT, Pin, Toolchain

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from tnpu_nix import reference
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.registry import reference
 from tnpu_nix.repository import carries_password, url_fault
 
 # What `[image] links` may lead to: the components that have a place in the image.

@@ -14,8 +14,9 @@ import pytest
 from tests.cache.conftest import SMALL, Lab, edit, nix
 from tests.cache.web import Nginx
 from tests.conftest import environment
-from tnpu_nix import archive, pinsfile
+from tnpu_nix import pinsfile
 from tnpu_nix.flake import hostpkgs
+from tnpu_nix.images import archive
 
 
 def test_keygen_makes_a_key_that_only_its_owner_reads(lab: Lab, tmp_path: Path) -> None:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tnpu_nix import fingerprint, image_tag
+from tnpu_nix import fingerprint
 from tnpu_nix.commands.network import Network, registry_options
 from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.images import tag as image_tag
 
 if TYPE_CHECKING:
-    from tnpu_nix.ensured import Ensured
+    from tnpu_nix.images.ensured import Ensured
     from tnpu_nix.nix import Nix
-    from tnpu_nix.reference import Reference
-    from tnpu_nix.registry import Repository
+    from tnpu_nix.registry.client import Repository
+    from tnpu_nix.registry.reference import Reference
 
 # What takes time to load is loaded where it is used: `ensure` of an image that is there is to
 # take no longer than the question to the registry.
@@ -54,7 +55,7 @@ def _values(root: Path, nix: Nix) -> dict[str, str]:
         return kept
     from tnpu_nix import build, flake, pinsfile
     from tnpu_nix.nix import check_version
-    from tnpu_nix.reference import is_tag
+    from tnpu_nix.registry.reference import is_tag
 
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
     check_version(nix)
@@ -71,7 +72,7 @@ def _values(root: Path, nix: Nix) -> dict[str, str]:
 
 def _destination(named: str | None, values: dict[str, str]) -> Reference:
     """Return the image's place in a registry, with a tag."""
-    from tnpu_nix.reference import parse
+    from tnpu_nix.registry.reference import parse
 
     text = named or values.get("repository")
     if text is None:
@@ -176,7 +177,7 @@ def ensure(
     if found is not None:
         _keep_way(root, nix, to, repository, found)
     else:
-        from tnpu_nix.image_ensure import alone
+        from tnpu_nix.images.ensure import alone
 
         with alone(root, say) as waited:
             found = _present(network.repository(reference)) if waited else None
@@ -191,16 +192,17 @@ def _present(repository: Repository) -> Ensured | None:
     digest = repository.tag_digest(reference.tag)
     if digest is None:
         return None
-    from tnpu_nix.ensured import PRESENT, Ensured
+    from tnpu_nix.images.ensured import PRESENT, Ensured
 
     return Ensured(PRESENT, reference.tag, str(reference), digest)
 
 
 def _keep_way(root: Path, nix: Nix, to: str | None, repository: Repository, found: Ensured) -> None:
     """Keep how the tag was found, for `quick`."""
-    from tnpu_nix import credentials, quick
     from tnpu_nix.commands.options import OFFLINE_WARNING
-    from tnpu_nix.registry import ACCEPT
+    from tnpu_nix.images import quick
+    from tnpu_nix.registry import credentials
+    from tnpu_nix.registry.client import ACCEPT
 
     way = repository.transport.way(f"manifests/{found.tag}")
     if way is None:
@@ -222,9 +224,10 @@ def _keep_way(root: Path, nix: Nix, to: str | None, repository: Repository, foun
 
 
 def _make_and_push(root: Path, nix: Nix, reference: Reference, network: Network) -> Ensured:
-    from tnpu_nix import history, image_ensure, pinsfile
+    from tnpu_nix import history, pinsfile
     from tnpu_nix.commands.common import error_console
-    from tnpu_nix.image_progress import moving
+    from tnpu_nix.images import ensure as image_ensure
+    from tnpu_nix.images.progress import moving
     from tnpu_nix.progress import watching
 
     assert reference.tag is not None
@@ -258,7 +261,7 @@ def push(
 
     Only layers that the registry lacks are uploaded, and the tag is written last.
     """
-    from tnpu_nix.image_ensure import alone
+    from tnpu_nix.images.ensure import alone
 
     github = _github_file(github_output)
     root, nix = root_of(context), nix_of(store, offline_profile)
@@ -295,8 +298,8 @@ def pull(
     from dataclasses import asdict
 
     from tnpu_nix.commands.common import error_console
-    from tnpu_nix.image_progress import moving
-    from tnpu_nix.image_pull import pull as pulls
+    from tnpu_nix.images.progress import moving
+    from tnpu_nix.images.pull import pull as pulls
 
     reference = _named(context, named, offline_profile, store)
     assert reference.tag is not None
@@ -311,7 +314,7 @@ def _named(
     context: click.Context, named: str | None, offline_profile: bool, store: Path | None
 ) -> Reference:
     """Return the image to pull; a reference with a tag needs no project."""
-    from tnpu_nix.reference import parse
+    from tnpu_nix.registry.reference import parse
 
     if named is not None and parse(named).tag is not None:
         return parse(named)

@@ -13,7 +13,7 @@ from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_o
 from tnpu_nix.errors import TnpuError
 
 if TYPE_CHECKING:
-    from tnpu_nix.image_diff import Side
+    from tnpu_nix.images.diff import Side
 
 # What takes time to load is loaded where it is used: the group is one with `image ensure`.
 
@@ -59,7 +59,7 @@ def inspect(
     store: Path | None,
 ) -> None:
     """Show what IMAGE is made of: pins, components, layers."""
-    from tnpu_nix import image_inspect
+    from tnpu_nix.images import inspection as image_inspect
     from tnpu_nix.images.contents import read_manifest, scan
     from tnpu_nix.images.opening import open_image
 
@@ -73,8 +73,8 @@ def inspect(
     if not sbom:
         _print(found, as_json)
         return
-    from tnpu_nix import licences
-    from tnpu_nix import sbom as sboms
+    from tnpu_nix.images import licences
+    from tnpu_nix.images import sbom as sboms
 
     sboms.check_library()
     try:
@@ -103,7 +103,7 @@ def diff(
     store: Path | None,
 ) -> None:
     """Compare A and B: pins, components, layers, and what who has A needs for B."""
-    from tnpu_nix import image_diff
+    from tnpu_nix.images import diff as image_diff
 
     nix = nix_of(store, offline_profile)
 
@@ -137,8 +137,9 @@ def verify(
     store: Path | None,
 ) -> None:
     """Prove that IMAGE holds what the pins say, and nothing else."""
-    from tnpu_nix import build, image_verify, pinsfile
+    from tnpu_nix import build, pinsfile
     from tnpu_nix.images import expected
+    from tnpu_nix.images import verify as image_verify
     from tnpu_nix.images.contents import scan
     from tnpu_nix.images.opening import open_image
 

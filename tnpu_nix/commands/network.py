@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from tnpu_nix.reference import Reference
-    from tnpu_nix.registry import Repository
+    from tnpu_nix.registry.client import Repository
+    from tnpu_nix.registry.reference import Reference
 
 _LONGEST_CONNECT = 10.0  # seconds
 
@@ -26,8 +26,8 @@ class Network:
 
     def repository(self, reference: Reference, writing: bool = False) -> Repository:
         """Return a repository to read, or to write to as well."""
-        from tnpu_nix.registry import Repository
-        from tnpu_nix.registry_http import Patience
+        from tnpu_nix.registry.client import Repository
+        from tnpu_nix.registry.http import Patience
 
         return Repository(
             reference,

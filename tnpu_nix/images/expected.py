@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import archive, flake, pathinfo
+from tnpu_nix import flake, pathinfo
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.images import streamed
+from tnpu_nix.images import archive, streamed
 from tnpu_nix.images.model import Image
 from tnpu_nix.nix import Nix, is_valid
 from tnpu_nix.pathinfo import PathInfo

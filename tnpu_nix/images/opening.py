@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tnpu_nix import archive
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.images import layout, remote
+from tnpu_nix.images import archive, layout, remote
 from tnpu_nix.images.model import Image
 
 FORMS = "an archive, a folder with an OCI layout, oci:PATH[:TAG], or [docker://]host/name:tag"

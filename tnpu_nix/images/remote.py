@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import IO, cast
 
-from tnpu_nix import reference, registry
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.images.manifest import parse
 from tnpu_nix.images.model import CHUNK, Image, decompressed, layers_of
+from tnpu_nix.registry import client as registry
+from tnpu_nix.registry import reference
 
 
 @dataclass(frozen=True)

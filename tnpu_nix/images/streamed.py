@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tnpu_nix import archive, process
-from tnpu_nix.image_push import command_for
+from tnpu_nix import process
+from tnpu_nix.images import archive
 from tnpu_nix.images.model import BROKEN_STREAM, CHUNK, Image
+from tnpu_nix.images.push import command_for
 from tnpu_nix.nix import Nix
 
 

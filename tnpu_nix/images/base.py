@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import credentials, flake, git, nix, process, reference
+from tnpu_nix import flake, git, nix, process
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.images.nar import sri
 from tnpu_nix.nix import Nix
 from tnpu_nix.pins import Base, Toolchain
-from tnpu_nix.reference import Reference
+from tnpu_nix.registry import credentials, reference
+from tnpu_nix.registry.reference import Reference
 
 NAME = "base"
 

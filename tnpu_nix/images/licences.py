@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tnpu_nix import flake, pinsfile, process
-from tnpu_nix.image_inspect import Part
+from tnpu_nix.images.inspection import Part
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.render import nix_strings
 

@@ -16,9 +16,9 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.image_push import Watcher
-from tnpu_nix.registry import Manifest, Repository
-from tnpu_nix.upload import ahead
+from tnpu_nix.images.push import Watcher
+from tnpu_nix.registry.client import Manifest, Repository
+from tnpu_nix.registry.upload import ahead
 
 _BLOCK = tarfile.BLOCKSIZE
 _GZIP_OR_PLAIN = 47  # zlib's window bits for a gzip or zlib header

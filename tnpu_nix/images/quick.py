@@ -12,7 +12,8 @@ import json
 import os
 import sys
 
-from tnpu_nix import fingerprint, image_tag
+from tnpu_nix import fingerprint
+from tnpu_nix.images import tag as image_tag
 
 TYPE_CHECKING = False  # typing takes a while to load
 if TYPE_CHECKING:

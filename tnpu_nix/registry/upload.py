@@ -15,8 +15,8 @@ from isal import isal_zlib
 from urllib3.exceptions import HTTPError, ReadTimeoutError, SSLError
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.registry import Repository, digest_of
-from tnpu_nix.registry_answers import RegistryError
+from tnpu_nix.registry.answers import RegistryError
+from tnpu_nix.registry.client import Repository, digest_of
 
 Item = TypeVar("Item")
 

@@ -8,18 +8,19 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tnpu_nix import build, history, image_push, sources
+from tnpu_nix import build, history, sources
 from tnpu_nix.build import Built
 from tnpu_nix.cache import roots, stores
 from tnpu_nix.cache.access import Access, netrc_file
 from tnpu_nix.cache.building import with_caches
 from tnpu_nix.cache.current import current
-from tnpu_nix.ensured import Ensured
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.image_push import Pushed, Watcher
+from tnpu_nix.images import push as image_push
+from tnpu_nix.images.ensured import Ensured
+from tnpu_nix.images.push import Pushed, Watcher
 from tnpu_nix.nix import Nix
 from tnpu_nix.pins import Toolchain
-from tnpu_nix.registry import Repository
+from tnpu_nix.registry.client import Repository
 from tnpu_nix.transaction import STATE_FOLDER
 
 STREAM = "tnpu-image-stream"

@@ -12,11 +12,11 @@ from typing import IO, Any, Protocol
 
 from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.known_layers import KnownLayers
 from tnpu_nix.nix import Nix
 from tnpu_nix.process import ProgramFailedError
-from tnpu_nix.registry import OCI_MANIFEST, Repository, digest_of
-from tnpu_nix.upload import (
+from tnpu_nix.registry.client import OCI_MANIFEST, Repository, digest_of
+from tnpu_nix.registry.known_layers import KnownLayers
+from tnpu_nix.registry.upload import (
     Blob,
     Compressed,
     is_passing,

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import archive, flake, git, pathinfo, pinsfile, render
+from tnpu_nix import flake, git, pathinfo, pinsfile, render
 from tnpu_nix.build import derivation_name
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.image_inspect import ComponentOf, components_of, megabytes, pins_of
+from tnpu_nix.images import archive
 from tnpu_nix.images.contents import read_manifest
+from tnpu_nix.images.inspection import ComponentOf, components_of, megabytes, pins_of
 from tnpu_nix.images.model import Image, Layer
 from tnpu_nix.images.opening import FORMS, open_image
 from tnpu_nix.nix import Nix, is_valid

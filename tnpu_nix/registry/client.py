@@ -11,8 +11,8 @@ from typing import Any
 from urllib3.exceptions import HTTPError
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.reference import Reference
-from tnpu_nix.registry_http import Patience, Response, Transport
+from tnpu_nix.registry.http import Patience, Response, Transport
+from tnpu_nix.registry.reference import Reference
 
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from tnpu_nix import __version__
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.image_inspect import Inspected, Part, PinOf
+from tnpu_nix.images.inspection import Inspected, Part, PinOf
 from tnpu_nix.values import is_sri_sha256
 
 if TYPE_CHECKING:

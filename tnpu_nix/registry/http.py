@@ -22,11 +22,12 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from tnpu_nix import __version__, credentials
-from tnpu_nix.credentials import Credentials
+from tnpu_nix import __version__
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.reference import Reference
-from tnpu_nix.registry_answers import Challenge, RegistryError, challenge, refused, unreachable
+from tnpu_nix.registry import credentials
+from tnpu_nix.registry.answers import Challenge, RegistryError, challenge, refused, unreachable
+from tnpu_nix.registry.credentials import Credentials
+from tnpu_nix.registry.reference import Reference
 
 Body = bytes | Iterator[bytes]
 Response = urllib3.BaseHTTPResponse

@@ -15,10 +15,10 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from tnpu_nix import credentials
-from tnpu_nix.credentials import PASSWORD_VARIABLE, USER_VARIABLE, Credentials
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.reference import Reference
+from tnpu_nix.registry import credentials
+from tnpu_nix.registry.credentials import PASSWORD_VARIABLE, USER_VARIABLE, Credentials
+from tnpu_nix.registry.reference import Reference
 
 
 class RegistryError(TnpuError):

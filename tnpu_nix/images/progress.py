@@ -16,7 +16,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from tnpu_nix.image_push import Watcher
+from tnpu_nix.images.push import Watcher
 
 _LARGE = 1 << 20  # bytes; smaller layers get no line of their own
 

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.registry import Repository
+from tnpu_nix.registry.client import Repository
+from tnpu_nix.registry.upload import Blob
 from tnpu_nix.transaction import STATE_FOLDER
-from tnpu_nix.upload import Blob
 
 _FILE = "layers.json"
 _MOST_RECORDED = 4096

@@ -13,7 +13,7 @@ from typing import Any
 
 from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.reference import DOCKER_HUB, Reference
+from tnpu_nix.registry.reference import DOCKER_HUB, Reference
 
 USER_VARIABLE, PASSWORD_VARIABLE = "TNPU_REGISTRY_USER", "TNPU_REGISTRY_PASSWORD"
 VARIABLES = f"{USER_VARIABLE} and {PASSWORD_VARIABLE}"
