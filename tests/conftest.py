@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tnpu_nix import pinsfile
 from tnpu_nix.pins import Pin
+
+if TYPE_CHECKING:
+    from tests.lab import Lab
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -178,6 +185,58 @@ def pinned(project: Project, repository: GitRepository) -> Project:
     return project
 
 
+TRIO_URLS = {
+    "llvm": "https://github.com/llvm/llvm-project.git",
+    "triton": "https://github.com/triton-lang/triton.git",
+    "triton_shared": "https://github.com/facebookincubator/triton-shared.git",
+}
+
+
+@dataclass
+class Trio:
+    """llvm, triton and triton_shared as repositories, and a project that pins them.
+
+    llvm    A -- B            B is the head
+    triton  names A, then B   (in either form of the coupling file)
+    shared  names the first triton
+    """
+
+    project: Project
+    repositories: dict[str, GitRepository]
+    llvm: tuple[str, str]
+    triton: tuple[str, str]
+
+    def bump(self, *words: str) -> None:
+        done = self.project.run("bump", *words)
+        assert done.status == 0, done.err
+
+
+def coupling(form: str, rev: str) -> dict[str, str]:
+    if form == "llvm-hash.txt":
+        return {"cmake/llvm-hash__txt": rev}
+    info = {"llvm_hash": rev, "build_number": 2, "sha256sum": {}}
+    return {"cmake/llvm-info__json": json.dumps(info)}
+
+
+@pytest.fixture(params=["llvm-hash.txt", "llvm-info.json"])
+def trio(project: Project, tmp_path: Path, request: pytest.FixtureRequest) -> Trio:
+    made = {name: GitRepository(tmp_path / "repos" / f"{name}.git") for name in TRIO_URLS}
+    # This repository's own pins say why theirs may disagree; these tests begin without that.
+    lines = project.pins.read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("mismatch"))
+    for name, url in TRIO_URLS.items():
+        text = text.replace(url, made[name].url)
+    project.pins.write_text(text)
+    assert project.run("generate").status == 0
+    llvm = (made["llvm"].commit("A"), made["llvm"].commit("B"))
+    (made["triton"].path / "cmake").mkdir()
+    triton = tuple(made["triton"].commit(rev, **coupling(request.param, rev)) for rev in llvm)
+    made["triton_shared"].commit("shared", **{"triton-hash__txt": triton[0] + "\n"})
+    found = Trio(project, made, llvm, triton)  # type: ignore[arg-type]
+    found.bump(f"llvm={llvm[0]}", f"triton={triton[0]}", "triton_shared=main")
+    return found
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _stores_can_be_removed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nix stores are read-only trees, which pytest could not remove later."""
@@ -219,9 +278,27 @@ class Demo:
 
 
 @pytest.fixture(scope="session")
-def demo() -> Demo:
-    """The demo, run without any network; its folder stays, so that a second run is quick."""
+def demo(testrun_uid: str) -> Demo:
+    """The demo, run without any network; its folder stays, so that a second run is quick.
+
+    Of several processes that share the tests the first runs it, and the others take what it said.
+    """
     folder = REPOSITORY / ".test-cache" / "demo"
+    folder.parent.mkdir(exist_ok=True)
+    record = folder.with_suffix(".json")
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError, ValueError):
+            known = json.loads(record.read_text())
+            if known["run"] == testrun_uid:
+                return Demo(Ran(**known["said"]), folder)
+        said = _run_demo(folder)
+        assert said.status == 0, said
+        record.write_text(json.dumps({"run": testrun_uid, "said": asdict(said)}))
+    return Demo(said, folder)
+
+
+def _run_demo(folder: Path) -> Ran:
     apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--net", "-r"]
     done = subprocess.run(
         [*apart, sys.executable, "-m", "tnpu_nix", "demo", str(folder)],
@@ -230,6 +307,21 @@ def demo() -> Demo:
         text=True,
         stdin=subprocess.DEVNULL,
     )
-    said = Ran(done.returncode, done.stdout, done.stderr)
-    assert said.status == 0, said
-    return Demo(said, folder)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Five upstreams to import pins of."""
+    from tests.lab import Lab
+
+    return Lab(tmp_path_factory.mktemp("upstreams"))
+
+
+@pytest.fixture
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """An empty folder, and a store that all such folders share."""
+    root = tmp_path / "here"
+    root.mkdir()
+    store = tmp_path_factory.getbasetemp() / "shared-store"
+    return Project(root, {"TNPU_NIX_STORE": str(store), "HOME": str(tmp_path)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -21,10 +22,15 @@ class GitServer:
 
     folder: Path
     url: str = ""
-    password: str | None = None  # of the user "lab"; None: whoever asks is served
-    status: int | None = None  # answer everything with this status
+    password: str | None = None  # of the user; None: whoever asks is served
+    user: str = "lab"
+    status: int | None = None  # answer everything with this status, once the password is right
+    repeats: bool = False  # say in each refusal what credentials were sent
+    redirect: str | None = None  # send whoever asks to this server
     silent: bool = False  # take requests and never answer
+    drops: int | None = None  # break the connection after so many bytes of an answer's body
     requests: list[str] = field(default_factory=list)
+    credentials: list[str] = field(default_factory=list)  # Authorization headers, as they came
 
 
 @contextlib.contextmanager
@@ -58,18 +64,34 @@ def _answer(handler: BaseHTTPRequestHandler, state: GitServer) -> None:
     state.requests.append(handler.path)
     while state.silent:
         time.sleep(0.05)
-    if state.status is not None:
-        handler.send_error(state.status)
+    sent = handler.headers.get("Authorization", "")
+    state.credentials += [sent] if sent else []
+    if state.redirect is not None:
+        _refuse(handler, 302, "", Location=state.redirect + handler.path)
         return
+    told = f"you sent {base64.b64decode(sent.removeprefix('Basic ')).decode()}, {sent}"
     if state.password is not None:
-        wanted = base64.b64encode(f"lab:{state.password}".encode()).decode()
-        if handler.headers.get("Authorization") != f"Basic {wanted}":
-            handler.send_response(401)
-            handler.send_header("WWW-Authenticate", 'Basic realm="lab"')
-            handler.send_header("Content-Length", "0")
-            handler.end_headers()
+        wanted = base64.b64encode(f"{state.user}:{state.password}".encode()).decode()
+        if sent != f"Basic {wanted}":
+            text = told if state.repeats else ""
+            _refuse(handler, 401, text, **{"WWW-Authenticate": 'Basic realm="lab"'})
             return
+    if state.status is not None:
+        _refuse(handler, state.status, told if state.repeats else "")
+        return
     _backend(handler, state)
+
+
+def _refuse(handler: BaseHTTPRequestHandler, status: int, text: str, **headers: str) -> None:
+    """Answer without a repository; git repeats plain text of an error to its user."""
+    body = text.encode()
+    handler.send_response(status)
+    for name, value in headers.items():
+        handler.send_header(name, value)
+    handler.send_header("Content-Type", "text/plain")
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
 
 
 def _backend(handler: BaseHTTPRequestHandler, state: GitServer) -> None:
@@ -100,7 +122,10 @@ def _backend(handler: BaseHTTPRequestHandler, state: GitServer) -> None:
             handler.send_header(name, value)
     handler.send_header("Content-Length", str(len(content)))
     handler.end_headers()
-    handler.wfile.write(content)
+    handler.wfile.write(content[: state.drops])
+    if state.drops is not None and len(content) > state.drops:
+        handler.wfile.flush()
+        handler.connection.shutdown(socket.SHUT_RDWR)
 
 
 def _body(handler: BaseHTTPRequestHandler) -> bytes:

@@ -64,7 +64,7 @@ let
   python = derivationOf "python3" { } // {
     sitePackages = "lib/python3/site-packages";
     withPackages = f: derivationOf "python3-env" { inherits = toString' (f python.pkgs); };
-    pkgs = named [ "click" "jinja2" "nanobind" "pybind11" "pydantic" "rich" "setuptools" "tomlkit" "wheel" ] // {
+    pkgs = named [ "click" "drawsvg" "jinja2" "nanobind" "pybind11" "pydantic" "rich" "setuptools" "tomlkit" "wheel" ] // {
       buildPythonPackage = mkDerivation;
       buildPythonApplication = mkDerivation;
     };
@@ -103,5 +103,6 @@ named [
   dockerTools = rec {
     buildLayeredImage = withArguments (given: derivationOf given.name { } // { arguments = given; });
     streamLayeredImage = buildLayeredImage;
+    pullImage = given: derivationOf "docker-image.tar" { } // { arguments = given; };
   };
 }

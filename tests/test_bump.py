@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -108,46 +105,6 @@ def test_a_bump_to_what_is_pinned_writes_nothing(
     done = pinned.run("bump", "spike", "main")
     assert "nothing was written" in done.out
     assert before == {path: (pinned.root / path).stat().st_mtime_ns for path in pinned.files()}
-
-
-def test_a_bump_killed_at_any_moment_leaves_the_old_files_or_the_new(
-    pinned: Project, repository: GitRepository
-) -> None:
-    old_rev = repository.git("rev-parse", "HEAD")
-    new_rev = repository.commit("second")
-    states = {}
-    for rev in (old_rev, new_rev):
-        assert pinned.run("bump", "spike", rev).status == 0
-        states[rev] = pinned.files()
-    started = time.monotonic()
-    assert pinned.run("bump", "spike", old_rev).status == 0
-    usual = time.monotonic() - started
-    moments = random.Random(4)
-    landed = {old_rev: 0, new_rev: 0}
-    at = old_rev
-    for _ in range(40):
-        aim = new_rev if at == old_rev else old_rev
-        argv = [sys.executable, "-m", "tnpu_nix", "bump", "spike", aim]
-        running = subprocess.Popen(
-            argv,
-            cwd=pinned.root,
-            env=environment(**pinned.env),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        # Most of the kills fall where the files are written: at the end.
-        time.sleep(usual * moments.choice([moments.uniform(0.05, 0.7), moments.uniform(0.7, 1.1)]))
-        os.killpg(running.pid, 9)
-        running.wait()
-        time.sleep(0.05)  # the process that renames is not the one that was killed
-        found = pinned.files()
-        assert found in states.values()
-        at = old_rev if found == states[old_rev] else new_rev
-        landed[at] += 1
-    assert pinned.run("bump", "spike", new_rev).status == 0
-    assert pinned.files() == states[new_rev]
-    assert not list((pinned.root / ".tnpu-nix").glob("staged/*"))
 
 
 def test_two_bumps_at_once_lose_nothing(

@@ -20,6 +20,7 @@ from tests.conftest import (
     run_with_mounts,
 )
 from tests.servers import serving
+from tnpu_nix import prefetch
 
 
 def test_an_interrupted_bump_leaves_nothing_running_and_nothing_behind(
@@ -105,6 +106,93 @@ def test_what_a_server_refuses(
             pinned.run("bump", "spike", what).failed_with(words)
         assert server.requests
     assert pinned.files() == before
+
+
+def test_a_server_that_stalls_is_given_up_and_said_to_have(
+    pinned: Project, repository: GitRepository, edit: Edit
+) -> None:
+    with serving(repository.path.parent, silent=True) as server:
+        edit(repository.url, f"{server.url}/thing.git")
+        assert pinned.run("generate").status == 0
+        before = pinned.files()
+        for what in ("main", "a" * 40):
+            done = pinned.run("bump", "spike", what, env={"TNPU_NIX_TIMEOUT": "1"})
+            done.failed_with(server.url)
+            assert "stalled" in done.err or "no answer within" in done.err
+        assert pinned.run("doctor", "spike", env={"TNPU_NIX_TIMEOUT": "1"}).status == 1
+    assert pinned.files() == before
+    pinned.run("bump", "spike", env={"TNPU_NIX_TIMEOUT": "soon"}).failed_with(
+        "TNPU_NIX_TIMEOUT is 'soon'", "whole seconds"
+    )
+
+
+@pytest.mark.parametrize("after", [0, 40, 300])
+def test_a_server_that_drops_the_connection(
+    pinned: Project, repository: GitRepository, edit: Edit, after: int
+) -> None:
+    repository.commit("second", noise="".join(map(str, range(500))))
+    with serving(repository.path.parent) as server:
+        edit(repository.url, f"{server.url}/thing.git")
+        assert pinned.run("generate").status == 0
+        before = pinned.files()
+        server.drops = after
+        for what in ("main", repository.git("rev-parse", "HEAD")):
+            pinned.run("bump", "spike", what).failed_with(server.url, "broke off")
+        assert pinned.files() == before
+        server.drops = None
+        assert pinned.run("bump", "spike", "main").status == 0
+
+
+def test_another_history_under_the_same_name(
+    pinned: Project, repository: GitRepository, tmp_path: Path
+) -> None:
+    assert pinned.run("bump", "spike", "main").status == 0
+    old = pinned.pin().rev
+    repository.path.rename(tmp_path / "gone.git")
+    other = GitRepository(repository.path)
+    new = other.commit("another beginning")
+    pinned.run("verify", "spike").failed_with("not as pins.toml says: spike")
+    pinned.run("bump", "spike", old).failed_with(f"has no revision {old}", "force-push")
+    done = pinned.run("bump", "spike", "main")
+    assert done.status == 0, done.err
+    assert f"{old[:12]} is no ancestor of the new revision" in done.out
+    assert pinned.pin().rev == new
+
+
+MIDWAY = {
+    "turns read-only": (
+        "mount --bind {root} {root} && mount -o remount,ro,bind {root}",
+        "Read-only file system",
+    ),
+    "fills up": ("cat /dev/zero >{root}/filler 2>/dev/null || true", "No space left on device"),
+}
+
+
+@pytest.mark.parametrize("kind", MIDWAY)
+def test_a_folder_that_cannot_be_written_any_more_once_the_bump_has_begun(
+    pinned: Project, repository: GitRepository, tmp_path: Path, kind: str
+) -> None:
+    happens, words = MIDWAY[kind]
+    root, kept = tmp_path / "mounted", tmp_path / "kept"
+    root.mkdir()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    shipped = Path(prefetch.__file__).with_name("nix-prefetch-git")
+    # What is called in the middle of a bump, after the lock was taken.
+    tool = tools / "nix-prefetch-git"
+    tool.write_text(f'#!/bin/sh\n{happens.format(root=root)}\nexec bash {shipped} "$@"\n')
+    tool.chmod(0o755)
+    mounts = f"""
+      mount -t tmpfs -o size=1m tmpfs {root}; cp -a {pinned.root}/. {root}
+      trap 'cp -a {root} {kept}' EXIT
+    """
+    path = f"{tools}:{environment()['PATH']}"
+    env = {**pinned.env, "PATH": path}
+    done = run_with_mounts(mounts, "bump", "spike", "main", cwd=root, env=env)
+    done.failed_with(words, "nothing was changed")
+    after = Project(kept).files()
+    after.pop("filler", None)
+    assert after == pinned.files()
 
 
 def test_a_netrc_opens_what_asks_for_a_password(

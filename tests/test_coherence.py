@@ -3,63 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import GitRepository, Project
-
-URLS = {
-    "llvm": "https://github.com/llvm/llvm-project.git",
-    "triton": "https://github.com/triton-lang/triton.git",
-    "triton_shared": "https://github.com/facebookincubator/triton-shared.git",
-}
-
-
-@dataclass
-class Trio:
-    """llvm, triton and triton_shared as repositories, and a project that pins them.
-
-    llvm    A -- B            B is the head
-    triton  names A, then B   (in either form of the coupling file)
-    shared  names the first triton
-    """
-
-    project: Project
-    repositories: dict[str, GitRepository]
-    llvm: tuple[str, str]
-    triton: tuple[str, str]
-
-    def bump(self, *words: str) -> None:
-        done = self.project.run("bump", *words)
-        assert done.status == 0, done.err
-
-
-def coupling(form: str, rev: str) -> dict[str, str]:
-    if form == "llvm-hash.txt":
-        return {"cmake/llvm-hash__txt": rev}
-    info = {"llvm_hash": rev, "build_number": 2, "sha256sum": {}}
-    return {"cmake/llvm-info__json": json.dumps(info)}
-
-
-@pytest.fixture(params=["llvm-hash.txt", "llvm-info.json"])
-def trio(project: Project, tmp_path: Path, request: pytest.FixtureRequest) -> Trio:
-    made = {name: GitRepository(tmp_path / "repos" / f"{name}.git") for name in URLS}
-    # This repository's own pins say why theirs may disagree; these tests begin without that.
-    lines = project.pins.read_text().splitlines(keepends=True)
-    text = "".join(line for line in lines if not line.startswith("mismatch"))
-    for name, url in URLS.items():
-        text = text.replace(url, made[name].url)
-    project.pins.write_text(text)
-    assert project.run("generate").status == 0
-    llvm = (made["llvm"].commit("A"), made["llvm"].commit("B"))
-    (made["triton"].path / "cmake").mkdir()
-    triton = tuple(made["triton"].commit(rev, **coupling(request.param, rev)) for rev in llvm)
-    made["triton_shared"].commit("shared", **{"triton-hash__txt": triton[0] + "\n"})
-    found = Trio(project, made, llvm, triton)  # type: ignore[arg-type]
-    found.bump(f"llvm={llvm[0]}", f"triton={triton[0]}", "triton_shared=main")
-    return found
+from tests.conftest import Trio, coupling
 
 
 def test_pins_that_agree_pass(trio: Trio) -> None:
@@ -129,11 +77,14 @@ def test_a_coupling_file_that_names_no_revision_is_said_to(trio: Trio) -> None:
         trio.project.run("bump", "triton", "main").failed_with(f"cmake/{form} names no LLVM")
 
 
-def test_a_repository_that_the_coupling_file_names_is_compared(trio: Trio) -> None:
-    info = {"llvm_hash": trio.llvm[0], "repository": "https://github.com/triton-lang/llvm-project"}
+@pytest.mark.parametrize("key", ["llvm_repository", "repository", "url"])
+def test_a_repository_that_the_coupling_file_names_is_compared(trio: Trio, key: str) -> None:
+    info = {"llvm_hash": trio.llvm[0], key: "https://github.com/triton-lang/llvm-project"}
+    # Beside what is no source: where a build of that LLVM can be had.
+    info["release_base_url"] = "https://github.com/triton-lang/elsewhere/releases"
     trio.repositories["triton"].commit("own", **{"cmake/llvm-info__json": json.dumps(info)})
     done = trio.project.run("bump", "triton", "main")
-    assert "takes LLVM from https://github.com/triton-lang/llvm-project" in done.out
+    assert "takes LLVM from https://github.com/triton-lang/llvm-project," in done.out
 
 
 def test_sources_that_are_not_at_hand_are_fetched(trio: Trio, tmp_path: Path) -> None:

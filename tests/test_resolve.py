@@ -181,3 +181,16 @@ def test_a_repository_of_sha256_objects_is_refused_in_words(
     edit((tmp_path / "upstream" / "thing.git").as_uri(), other.url)
     assert pinned.run("generate").status == 0
     pinned.run("bump", "spike", "main").failed_with("revisions of 64 digits")
+
+
+def test_a_repository_on_this_machine_need_not_have_every_file_of_its_past(
+    pinned: Project, repository: GitRepository
+) -> None:
+    repository.commit("large", large="x" * 1000)
+    blob = repository.git("rev-parse", "HEAD:large")
+    (repository.path / "large").unlink()
+    rev = repository.commit("without")
+    (repository.path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    done = pinned.run("bump", "spike", rev[:9])
+    assert done.status == 0, done.err
+    assert pinned.pin().rev == rev

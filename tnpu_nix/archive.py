@@ -4,37 +4,43 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.git import temporary_folder
+from tnpu_nix.images.model import BROKEN_STREAM, Image, Layer, decompressed, layers_of
+
+__all__ = ["Archive", "Layer", "read", "unpack"]
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A layer of an image."""
-
-    diff_id: str  # sha256 of the uncompressed tar, as in the image's configuration
-    member: str  # its name in the archive
-    size: int  # bytes, uncompressed
-
-
-@dataclass(frozen=True)
-class Archive:
-    """A docker archive: what its manifest and configuration say."""
+class Archive(Image):
+    """A docker archive, as `docker save` and dockerTools make it."""
 
     path: Path
-    tag: str  # name:tag
-    config: dict[str, Any]  # the OCI image configuration
-    layers: list[Layer]  # the lowest first
 
     @property
-    def environment(self) -> dict[str, str]:
-        """The variables that a container of this image starts with."""
-        return dict(one.split("=", 1) for one in self.config["config"].get("Env", []))
+    def where(self) -> str:
+        """The path of the archive."""
+        return str(self.path)
+
+    def tars(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, IO[bytes]]]:
+        """Yield (member, uncompressed tar) of each layer, in the order of the archive."""
+        left = {layer.member for layer in self.layers if wanted is None or layer.member in wanted}
+        try:
+            with tarfile.open(self.path, "r|*") as tar:
+                for member in tar:
+                    if member.name in left and (content := tar.extractfile(member)):
+                        left.remove(member.name)
+                        yield member.name, decompressed(content)
+                    if not left:
+                        return
+        except BROKEN_STREAM as error:
+            raise unreadable(self.path, error) from error
 
 
 def read(path: Path) -> Archive:
@@ -43,21 +49,57 @@ def read(path: Path) -> Archive:
     Raises:
         TnpuError: it cannot be read, or is no docker archive.
     """
-    texts: dict[str, Any] = {}
-    sizes: dict[str, int] = {}
     try:
         with tarfile.open(path, "r|*") as tar:
-            for member in tar:
-                sizes[member.name] = member.size
-                if member.name.endswith(".json") and (content := tar.extractfile(member)):
-                    texts[member.name] = json.load(content)
+            return Archive(*summary(tar, path), path)
+    except BROKEN_STREAM as error:
+        raise unreadable(path, error) from error
+
+
+def summary(tar: tarfile.TarFile, path: Path) -> tuple[str, dict[str, Any], list[Layer]]:
+    """Read a docker archive to its end; return its tag, configuration and layers.
+
+    Args:
+        path: where it comes from, for an error.
+
+    Raises:
+        TnpuError: it cannot be read, or is no docker archive.
+    """
+    texts: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
+    links: dict[str, str] = {}
+    try:
+        for member in tar:
+            sizes[member.name] = member.size
+            if member.issym():
+                # `docker save` writes a layer that occurs twice as a link to the first.
+                links[member.name] = _target(member)
+            if member.name.endswith(".json") and (content := tar.extractfile(member)):
+                texts[member.name] = json.load(content)
         manifest = texts["manifest.json"][0]
+        names = [links.get(name, name) for name in manifest["Layers"]]
         config = texts[manifest["Config"]]
-        pairs = zip(config["rootfs"]["diff_ids"], manifest["Layers"], strict=True)
-        layers = [Layer(diff_id, name, sizes[name]) for diff_id, name in pairs]
-    except (OSError, tarfile.TarError, ValueError, KeyError, EOFError) as error:
-        raise TnpuError(f"{path} is no docker archive: {error}", "build the image again") from error
-    return Archive(path, manifest["RepoTags"][0], config, layers)
+        layers = layers_of(config, [(name, sizes[name], False) for name in names])
+        tag = (manifest.get("RepoTags") or [""])[0]
+    except (*BROKEN_STREAM, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise unreadable(path, error) from error
+    return tag, config, layers
+
+
+def _target(member: tarfile.TarInfo) -> str:
+    """Return the member that a link in the archive leads to."""
+    folders = member.name.split("/")[:-1]
+    for part in member.linkname.split("/"):
+        if part == "..":
+            folders = folders[:-1]
+        elif part not in ("", "."):
+            folders.append(part)
+    return "/".join(folders)
+
+
+def unreadable(path: Path, error: Exception) -> TnpuError:
+    """Return the error of what is no docker archive, or cannot be read."""
+    return TnpuError(f"{path} is no docker archive: {error}", "build the image again")
 
 
 def unpack(archive: Archive, folder: Path) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tnpu_nix import flake, git, process, project
+from tnpu_nix import base, flake, git, process, project
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.flake import derivation_name as derivation_name
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import checkout_name
@@ -123,11 +124,6 @@ class Log:
         return None
 
 
-def derivation_name(path: str) -> str:
-    """Return the name in a store path: without folder, hash and ``.drv``."""
-    return re.sub(r"^[0-9a-z]{32}-", "", path.rsplit("/", 1)[-1]).removesuffix(".drv")
-
-
 def _failed(target: str, log: Log) -> TnpuError:
     """Return the error of a failed build, with the last lines of the derivation that failed."""
     said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(log.messages))
@@ -181,3 +177,5 @@ def fetch_sources(
         if checkout_name(pin.url, pin.rev) not in planned:
             continue
         fetch(toolchain, name, nix, say)
+    if toolchain.image.base is not None and toolchain.image.base.archive_name in planned:
+        base.fetch(toolchain, nix, say)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tnpu_nix import coherence, git, pinsfile, project, transaction
+from tnpu_nix import base, coherence, git, pinsfile, project, transaction
 from tnpu_nix.commits import Commits, compare_link, if_cheap
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
@@ -20,7 +20,7 @@ from tnpu_nix.sources import at_hand, unmet_options
 
 @dataclass(frozen=True)
 class Request:
-    """A pin that is to move, and where to."""
+    """A pin, or the base image, that is to move, and where to."""
 
     name: str
     what: str | None = None  # a revision, branch or tag; None: the head of the branch it tracks
@@ -73,10 +73,13 @@ class Bumped:
     files: list[str]  # that differ, below the project; empty if all was so already
     findings: list[coherence.Finding]  # what the sources say of the pins as they are now
     written: bool  # False: only looked at
+    toolchain: Toolchain  # pins.toml with the moves
+    base: base.Moved | None = None  # the image that ours is laid upon, if it was to move
 
     def lines(self) -> list[str]:
         """Return what changed, for people."""
         lines = [line for move in self.moves for line in move.lines()]
+        lines += self.base.lines() if self.base else []
         lines += [line for finding in self.findings for line in finding.lines()]
         if not self.files:
             return [*lines, "nothing was written"]
@@ -90,13 +93,16 @@ class Bumped:
         kept = dict.fromkeys(
             one for parts in REBUILT.values() for one in parts if one not in rebuilt
         )
-        lines = [f"rebuilds {', '.join([*rebuilt, 'tnpu-image'])}"] if moved else []
+        image = moved or (self.base is not None and self.base.old != self.base.new)
+        lines = [f"rebuilds {', '.join([*rebuilt, 'tnpu-image'])}"] if image else []
         return [*lines, f"keeps    {', '.join(kept)}"] if moved and kept else lines
 
     def message(self) -> str:
         """Return the message of a git commit of this bump."""
         moved = [move for move in self.moves if move.old != move.new] or self.moves
-        if len(moved) == 1:
+        if not moved and self.base is not None:
+            subject = f"base: {self.base.new.image} at {self.base.new.digest[7:19]}"
+        elif len(moved) == 1:
             subject = f"{moved[0].name}: {moved[0].old.rev[:12]} -> {moved[0].new.rev[:12]}"
         else:
             subject = f"Move {', '.join(move.name for move in moved)}"
@@ -135,12 +141,16 @@ def bump(
         toolchain = pinsfile.parse(text)
         # Before the long part: what would stop the write at the end.
         project.refuse_edited(project.differences(root, toolchain), force=False)
-        moves = [_move(toolchain, request, nix, say) for request in requests]
+        pins = [request for request in requests if request.name != base.NAME]
+        moves = [_move(toolchain, request, nix, say) for request in pins]
         if follow:
             moves += _follow(toolchain, moves, nix, say)
+        bases = [one for one in requests if one.name == base.NAME]
+        laid = base.move(toolchain, bases[0].what, nix, say) if bases else None
         new_text = text
         for move in moves:
             new_text = pinsfile.edit(new_text, _changes(move))
+        new_text = pinsfile.edit(new_text, laid.changes()) if laid else new_text
         updated = pinsfile.parse(new_text)
         found = project.differences(root, updated)
         changed = new_text != text
@@ -149,7 +159,7 @@ def bump(
         said = coherence.findings(
             updated, lambda name: moved.get(name) or at_hand(updated, name, nix)
         )
-        bumped = Bumped(moves, files, said, written=not dry_run)
+        bumped = Bumped(moves, files, said, not dry_run, updated, base=laid)
         if commit:
             git.check_clean(root, files)
         if not dry_run:
@@ -173,8 +183,9 @@ def _follow(toolchain: Toolchain, moves: Sequence[Move], nix: Nix, say: Say) -> 
 def _check(requests: Sequence[Request]) -> None:
     names = [request.name for request in requests]
     for name in names:
-        if name not in PIN_NAMES:
-            raise TnpuError(f"there is no pin {name!r}", f"pins are {', '.join(PIN_NAMES)}")
+        if name not in (*PIN_NAMES, base.NAME):
+            names_ = ", ".join((*PIN_NAMES, base.NAME))
+            raise TnpuError(f"there is no pin {name!r}", f"pins are {names_}")
         if names.count(name) > 1:
             raise TnpuError(f"the pin {name} is named twice", "name each pin once")
 
@@ -184,13 +195,13 @@ def _move(toolchain: Toolchain, request: Request, nix: Nix, say: Say) -> Move:
     name, old = request.name, toolchain.pins.named(request.name)
     what = request.what if request.what is not None else f"refs/heads/{old.track}"
     say(f"asking {old.url} for {what}")
-    resolved = resolve(old.url, what)
+    resolved = resolve(old.remote, what)
     say(f"fetching {name} at {resolved.rev}")
     source = prefetch(nix, old, resolved.rev)
     new = old.model_copy(update={"rev": source.rev, "hash": source.hash, "date": source.date})
     on_disk = nix.on_disk(source.path)
     options = unmet_options(toolchain.triton, on_disk) if name == "triton" else {}
-    log = if_cheap(old.url, old.rev, new.rev) if old.rev != new.rev else None
+    log = if_cheap(old.remote, old.rev, new.rev) if old.rev != new.rev else None
     return Move(name, old, new, resolved.ref, options, on_disk, log)
 
 

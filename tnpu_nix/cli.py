@@ -15,19 +15,25 @@ from tnpu_nix import __version__
 from tnpu_nix.commands.options import say
 from tnpu_nix.errors import TnpuError
 
-# Verb → module of tnpu_nix.commands that holds it. Only the one that is called is loaded: what
-# all of them need together takes longer to load than a quick one takes to run.
+# Verb → module of tnpu_nix.commands, and the command in it. Only the one that is called is loaded:
+# what all of them need together takes longer to load than a quick one takes to run.
 _COMMANDS = {
-    "build": "build",
-    "bump": "bump",
-    "cache": "cache",
-    "check": "reading",
-    "demo": "demo",
-    "generate": "generate",
-    "outdated": "reading",
-    "schema": "schema",
-    "show": "reading",
-    "verify": "reading",
+    "build": ("build", "build"),
+    "bump": ("bump", "bump"),
+    "cache": ("cache", "cache"),
+    "check": ("reading", "check"),
+    "demo": ("demo", "demo"),
+    "doctor": ("reading", "doctor"),
+    "generate": ("generate", "generate"),
+    "image": ("image", "image"),
+    "import": ("importing", "import_"),
+    "init-ci": ("ci", "init_ci"),
+    "outdated": ("reading", "outdated"),
+    "plan": ("plan", "plan"),
+    "schema": ("schema", "schema"),
+    "show": ("reading", "show"),
+    "upgrade": ("schema", "upgrade"),
+    "verify": ("reading", "verify"),
 }
 
 
@@ -40,8 +46,10 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"tnpu_nix.commands.{_COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name)
+        module, name = _COMMANDS[cmd_name]
+        command: click.Command = getattr(
+            importlib.import_module(f"tnpu_nix.commands.{module}"), name
+        )
         return command
 
     def invoke(self, ctx: click.Context) -> object:

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.pins import Toolchain, is_revision
+from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import same_repository_key
 from tnpu_nix.sources import unmet_options
+from tnpu_nix.values import is_revision
 
 # Where triton says which LLVM it is built with: the second one up to 3.7, the first from then on.
 _INFO, _HASH = "cmake/llvm-info.json", "cmake/llvm-hash.txt"
-_REPOSITORY_KEYS = ("repository", "url", "llvm_repo")
+# In forks of triton that build an LLVM of their own; triton's own file names no repository.
+_REPOSITORY_KEYS = ("llvm_repository", "llvm_repo", "repository", "url")
 
 Sources = Callable[[str], Path | None]
 

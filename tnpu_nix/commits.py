@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from tnpu_nix import git, process
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.git_failure import failure
+from tnpu_nix.remote import Remote
 
 SCREENFUL = 20
 # Forges that show what lies between two revisions at an address of their own: host, path.
@@ -29,7 +31,7 @@ class Commits:
     date: str  # of the second revision's commit, ISO 8601
 
 
-def between(url: str, old: str, new: str, timeout: float) -> Commits:
+def between(remote: Remote, old: str, new: str, timeout: float) -> Commits:
     """Return what lies between two revisions.
 
     All commits are fetched, without files where the server can leave them out.
@@ -38,11 +40,11 @@ def between(url: str, old: str, new: str, timeout: float) -> Commits:
         TnpuError: the repository cannot be asked.
         TimedOutError: its history is too long to be had in *timeout* seconds.
     """
-    with git.isolated(url) as env, git.temporary_folder() as folder:
+    with git.isolated(remote) as env, git.temporary_folder() as folder:
         where = ["git", "-C", str(folder)]
-        done = git.fetch_bare(folder, env, url, "--no-tags", new, timeout=timeout)
+        done = git.fetch_bare(folder, env, remote, "--no-tags", new, timeout=timeout)
         if done.status != 0:
-            raise git.failure(url, done.stderr, new)
+            raise failure(remote, done.stderr, new)
         log = [*where, "log", "--no-show-signature"]
         date = process.run([*log, "-1", "--format=%cI", new], env=env).stdout.strip()
         # merge-base fails where the old revision is no ancestor, or is not there at all.
@@ -56,10 +58,10 @@ def between(url: str, old: str, new: str, timeout: float) -> Commits:
     return Commits(int(count), subjects, date)
 
 
-def if_cheap(url: str, old: str, new: str) -> Commits | None:
+def if_cheap(remote: Remote, old: str, new: str) -> Commits | None:
     """Return what lies between two revisions, None where that takes long or cannot be asked."""
     try:
-        return between(url, old, new, timeout=30.0)
+        return between(remote, old, new, timeout=30.0)
     except TnpuError:
         return None
 

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
-from tnpu_nix import git, process, render
+from tnpu_nix import git, place, process
 from tnpu_nix.nix import Nix, failure
+from tnpu_nix.pins import Toolchain
 
 TARGETS = (
     *("tnpu-image", "tnpu-image-stream", "llvm", "mlir", "lld", "llvm-toolchain", "llvm-tools"),
     *("triton", "python-env", "spike", "pk", "tnpu-nix", "default"),
 )
 
-_SYSTEM = "x86_64-linux"
+SYSTEM = "x86_64-linux"
 # What the output tnpu-nix is built from, in the one repository that has it.
 _FRONT_END = ("pyproject.toml", "README.md")
+# `meta.outputsToInstall` is what `nix build` goes by where no output of a derivation is named.
 _PATHS = """packages: builtins.mapAttrs (_: one: {
   derivation = one.drvPath;
   paths = builtins.listToAttrs (
     map (output: { name = output; value = one.${output}.outPath; }) one.outputs
   );
-}) packages"""
+  installed = one.meta.outputsToInstall or [ "out" ];
+  version = one.version or null;
+  source = one.src.name or null;
+}) %s"""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,9 @@ class Output:
     name: str  # one of TARGETS
     derivation: str  # store path, .drv
     paths: dict[str, str]  # output of the derivation ("out", …) → store path
+    installed: list[str]  # those of the paths that a build of it makes sure of
+    version: str | None
+    source: str | None  # name of what it is built from, where that is one thing
 
 
 def hostpkgs() -> Path:
@@ -53,7 +62,7 @@ def copied(root: Path) -> Iterator[Path]:
     no characters that a flake reference gives a meaning to.
     """
     with git.temporary_folder() as folder:
-        for name in (render.FLAKE, render.LOCK, *_FRONT_END):
+        for name in (place.FLAKE, place.LOCK, *_FRONT_END):
             if (root / name).is_file():
                 shutil.copy(root / name, folder / name)
         for name in ("nix", "tnpu_nix"):
@@ -71,6 +80,15 @@ def installable(nix: Nix, copy: Path, target: str) -> list[str]:
     return words
 
 
+def package_set(toolchain: Toolchain, nix: Nix) -> str:
+    """Return the word that names the package set that everything is built from to nix."""
+    if nix.offline_profile:
+        return f"path:{quote(str(hostpkgs()))}#legacyPackages.{SYSTEM}"
+    at = toolchain.nixpkgs
+    locked = f"github:{at.owner}/{at.repo}/{at.rev}?narHash={quote(at.hash, safe='')}"
+    return f"{locked}#legacyPackages.{SYSTEM}"
+
+
 def outputs(root: Path, nix: Nix) -> dict[str, Output]:
     """Evaluate the flake and return its outputs by name; nothing is built or fetched for it.
 
@@ -81,9 +99,67 @@ def outputs(root: Path, nix: Nix) -> dict[str, Output]:
         TnpuError: the flake does not evaluate.
     """
     with copied(root) as copy:
-        words = installable(nix, copy, f"packages.{_SYSTEM}")
-        argv = ["nix", "eval", "--json", *words, "--apply", _PATHS]
+        return evaluate(copy, nix)
+
+
+def evaluate(
+    copy: Path, nix: Nix, names: Iterable[str] = (), meanwhile: Callable[[], None] = lambda: None
+) -> dict[str, Output]:
+    """Do what `outputs` does for a copied flake, and evaluate no more than *names*, if given.
+
+    Args:
+        meanwhile: called while nix is at it; what it raises ends that.
+    """
+    wanted = " ".join(f'"{name}" = null;' for name in names)
+    packages = f"(builtins.intersectAttrs {{ {wanted} }} packages)" if wanted else "packages"
+    words = installable(nix, copy, f"packages.{SYSTEM}")
+    argv = ["nix", "eval", "--json", *words, "--apply", _PATHS % packages]
+    with git.temporary_folder() as scratch:
+        answer = scratch / "answer.json"
+        with process.stream_stderr(argv, env=nix.environment(), stdout_file=answer) as running:
+            assert running.stderr is not None
+            meanwhile()
+            said = running.stderr.read()
+            status = running.wait()
+        if status != 0:
+            raise failure("evaluating the flake", process.mask(said))
+        found = json.loads(answer.read_text())
+    return {name: Output(name, **values) for name, values in found.items()}
+
+
+def names_caches(root: Path) -> bool:
+    """Tell whether a project's flake carries binary caches of its own in its nixConfig."""
+    return "nixConfig" in (root / place.FLAKE).read_text()
+
+
+def own_caches(root: Path, nix: Nix) -> list[str]:
+    """Return the URLs of the binary caches that a project's flake carries in its nixConfig."""
+    if not names_caches(root):
+        return []
+    file = str(root / place.FLAKE)
+    argv = ["nix", "eval", "--json", "--file", file, "nixConfig.extra-substituters"]
+    done = process.run(argv, env=nix.environment())
+    return [str(one) for one in json.loads(done.stdout)] if done.status == 0 else []
+
+
+def derivation_name(path: str) -> str:
+    """Return the name in a store path: without folder, hash and ``.drv``."""
+    return re.sub(r"^[0-9a-z]{32}-", "", path.rsplit("/", 1)[-1]).removesuffix(".drv")
+
+
+def image_tag(root: Path, nix: Nix) -> str:
+    """Evaluate the tag that dockerTools gives the project's image; nothing is built or fetched.
+
+    It is the hash in the store path of the image's configuration, which depends on everything
+    that goes into the image; `docker load` of a built image shows the same tag.
+
+    Raises:
+        TnpuError: the flake does not evaluate.
+    """
+    with copied(root) as copy:
+        words = installable(nix, copy, f"packages.{SYSTEM}.tnpu-image-stream.imageTag")
+        argv = ["nix", "eval", "--raw", *words]
         done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:
-        raise failure("evaluating the flake", done.stderr)
-    return {name: Output(name, **found) for name, found in json.loads(done.stdout).items()}
+        raise failure("evaluating the image's tag", done.stderr)
+    return done.stdout.strip()

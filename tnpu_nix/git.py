@@ -1,4 +1,4 @@
-"""Running git: in an environment that no configuration can change, and what its errors mean."""
+"""Running git, in an environment that no configuration can change."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from tempfile import TemporaryDirectory, gettempdir
 
 from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.git_failure import failure
+from tnpu_nix.remote import Remote
 
-# Seconds: for a question that needs no objects, and for a transfer that has gone silent.
-ANSWER_TIMEOUT = 60.0
+# Seconds that a server may be silent, unless the environment says otherwise.
+_SILENCE, _SILENCE_VARIABLE = 30, "TNPU_NIX_TIMEOUT"
 
-_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15"
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout={silence} -o ServerAliveInterval={silence}"
 
 # What would have git look at another repository than the one in its folder.
 _ELSEWHERE = re.compile(r"GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX|NAMESPACE)$")
 
-# All that git sees of configuration. A repository on this machine may belong to somebody else.
+# All that git sees of configuration. A repository on this machine may belong to somebody else, and
+# is served by a git that sees this too: it can leave files out.
 _CONFIGURATION = """\
 [core]
     attributesFile = /dev/null
@@ -31,21 +34,47 @@ _CONFIGURATION = """\
     detachedHead = false
 [init]
     defaultBranch = main
+[uploadpack]
+    allowFilter = true
 """
 # What would tell git, or nix-prefetch-git, to do something else than it is asked to.
 _INHERITED = re.compile(
-    r"GIT_(?!SSL_|SSH|TRACE|HTTP_USER_AGENT|CURL)|NIX_PREFETCH_GIT_|NIX_HASH_ALGO$|PRINT_PATH$"
+    r"GIT_(?!SSL_|SSH|TRACE(?!2_ENV)|HTTP_USER_AGENT|CURL)|NIX_PREFETCH_GIT_|NIX_HASH_ALGO$|PRINT_PATH$"
 )
 
 
+def silence() -> int:
+    """Return for how many seconds a server may be silent before it counts as stalled.
+
+    Raises:
+        TnpuError: the variable TNPU_NIX_TIMEOUT holds no number of seconds.
+    """
+    text = os.environ.get(_SILENCE_VARIABLE) or str(_SILENCE)
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
+        raise TnpuError(
+            f"{_SILENCE_VARIABLE} is {text!r}, which is no number of seconds",
+            f"set it to whole seconds, or unset it for {_SILENCE}",
+        )
+    return int(text)
+
+
+def answer_timeout() -> float:
+    """Return the seconds that a question may take for which no objects are transferred."""
+    return 2.0 * silence()
+
+
 @contextlib.contextmanager
-def isolated(url: str) -> Iterator[dict[str, str]]:
+def isolated(remote: Remote) -> Iterator[dict[str, str]]:
     """Yield an environment in which git sees only our own configuration and never prompts.
 
     User, system and environment configuration are shut out, since attributes, filters or line
-    endings from there would change the checkout and its hash. A netrc file and an ssh agent stay:
-    they say who asks, not what is answered. The configuration is a throw-away file, since
-    nix-prefetch-git writes to what it takes for the user's.
+    endings from there would change the checkout and its hash. A netrc file (``NETRC``, or
+    ``~/.netrc``) and an ssh agent stay: they say who asks, not what is answered. The
+    configuration is a throw-away file, since nix-prefetch-git writes to what it takes for the
+    user's.
+
+    Raises:
+        TnpuError: the token that the remote needs is not there, or no netrc where NETRC says.
     """
     clean = {name: value for name, value in os.environ.items() if not _INHERITED.match(name)}
     clean |= {
@@ -55,16 +84,17 @@ def isolated(url: str) -> Iterator[dict[str, str]]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "true",
         "SSH_ASKPASS": "true",
-        # Less than a kilobyte a second for half a minute is a server that has stalled.
+        # Less than a kilobyte a second for so long is a server that has stalled.
         "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
-        "GIT_HTTP_LOW_SPEED_TIME": "30",
+        "GIT_HTTP_LOW_SPEED_TIME": str(silence()),
+        "GIT_TRACE_REDACT": "1",  # whatever is traced, no credentials
         "LC_ALL": "C.UTF-8",
         # Python falls back to another folder where TMPDIR names none; mktemp does not.
         "TMPDIR": gettempdir(),
     }
     if "GIT_SSH" not in clean:
-        clean.setdefault("GIT_SSH_COMMAND", _SSH)
-    if is_local(url):
+        clean.setdefault("GIT_SSH_COMMAND", _SSH.format(silence=silence()))
+    if is_local(remote.url):
         # Submodules of a repository on this machine may lie on this machine too.
         clean |= {
             "GIT_CONFIG_COUNT": "1",
@@ -73,8 +103,27 @@ def isolated(url: str) -> Iterator[dict[str, str]]:
         }
     with temporary_folder() as folder:
         configuration = folder / "gitconfig"
-        configuration.write_text(_CONFIGURATION)
+        configuration.write_text(_CONFIGURATION + _credentials(remote, clean, folder))
         yield {**clean, "GIT_CONFIG_GLOBAL": str(configuration)}
+
+
+def _credentials(remote: Remote, env: dict[str, str], folder: Path) -> str:
+    """Have *env* say who asks, and return the lines of configuration for it.
+
+    git's library for HTTP reads the .netrc in HOME; nix-prefetch-git puts there what NETRC names.
+    """
+    netrc = env.get("NETRC")
+    if (token := remote.token()) is not None and remote.token_env is not None:
+        env[remote.token_env] = token
+        # A netrc would be tried first, and its user may be one who sees less than the token.
+        env |= {"NETRC": os.devnull, "HOME": str(folder)}
+        return remote.credential_helper()
+    if netrc:
+        if not os.access(netrc, os.R_OK):
+            raise TnpuError(f"NETRC names {netrc}, which cannot be read", "mend or unset NETRC")
+        (folder / ".netrc").symlink_to(Path(netrc).absolute())
+        env |= {"NETRC": str(Path(netrc).absolute()), "HOME": str(folder)}
+    return ""
 
 
 @contextlib.contextmanager
@@ -100,7 +149,7 @@ def is_local(url: str) -> bool:
 
 
 def fetch_bare(
-    folder: Path, env: Mapping[str, str], url: str, *arguments: str, timeout: float
+    folder: Path, env: Mapping[str, str], remote: Remote, *arguments: str, timeout: float
 ) -> process.Completed:
     """Fetch into a new bare repository in *folder*, without files where the server can.
 
@@ -109,83 +158,24 @@ def fetch_bare(
     """
     where = ["git", "-C", str(folder)]
     process.run([*where, "init", "--quiet", "--bare"], env=env)
-    process.run([*where, "remote", "add", "origin", url], env=env)
+    process.run([*where, "remote", "add", "origin", remote.url], env=env)
     argv = [*where, "fetch", "--quiet", "--filter=tree:0", "origin", *arguments]
     return process.run(argv, env=env, timeout=timeout)
 
 
-def list_refs(url: str) -> dict[str, str]:
+def list_refs(remote: Remote) -> dict[str, str]:
     """Return every ref of a repository → the object it names, as `git ls-remote` lists them.
 
     Raises:
         TnpuError: the repository cannot be asked.
     """
-    argv = ["git", "ls-remote", "--", url]
-    with isolated(url) as env:
-        done = process.run(argv, env=env, timeout=ANSWER_TIMEOUT)
+    argv = ["git", "ls-remote", "--", remote.url]
+    with isolated(remote) as env:
+        done = process.run(argv, env=env, timeout=answer_timeout())
     if done.status != 0:
-        raise failure(url, done.stderr)
+        raise failure(remote, done.stderr)
     pairs = (line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
     return {ref: rev for rev, ref in pairs}
-
-
-_CAUSES: tuple[tuple[str, str, str], ...] = (
-    (
-        r"not our ref|couldn't find remote ref|remote ref does not exist"
-        r"|bad object|Unable to checkout|unable to read tree|reference is not a tree",
-        "{url} has no revision {rev}",
-        "check the revision; a force-push may have removed it",
-    ),
-    (
-        r"Authentication failed|could not read (?:Username|Password)|terminal prompts disabled"
-        r"|Permission denied \(|error: 40[13]|HTTP 40[13]|Access denied",
-        "{url} asks for a password, or refuses the one it was given",
-        "put credentials for the host into ~/.netrc, or use an ssh URL with a key in the agent",
-    ),
-    (
-        r"[Cc]ould not resolve host|Name or service not known|Temporary failure in name"
-        r"|[Ff]ailed to connect|Connection refused|Network is unreachable|No route to host"
-        r"|Connection timed out|Couldn't connect",
-        "{url} cannot be reached",
-        "check the host's name, the network and https_proxy (git's own settings are not read)",
-    ),
-    (
-        r"No space left on device",
-        "the disk is full; the source of {url} could not be stored",
-        "make room in the temporary folder and the Nix store, then run the command again",
-    ),
-    (
-        r"does not appear to be a git repository|[Rr]epository (?:'[^']*' )?not found"
-        r"|[Rr]epository '[^']*' does not exist|not a git repository",
-        "{url} is no git repository, or one that this user cannot see",
-        "check the URL; a private repository also needs credentials in ~/.netrc",
-    ),
-    (
-        r"Operation too slow|early EOF|unexpected disconnect|RPC failed|hung up|reset by peer",
-        "{url} broke off or stalled in the middle of the transfer",
-        "run the command again",
-    ),
-)
-
-
-def failure(url: str, stderr: str, rev: str = "") -> TnpuError:
-    """Turn what git said into one error with what to do about it."""
-    submodule = re.search(r"clone of '([^']+)' into submodule path", stderr)
-    shown = process.mask(f"the submodule {submodule.group(1)} of {url}" if submodule else url)
-    # What git and its helpers say themselves, and not what a script or a banner happens to.
-    own = re.compile(
-        r"(?:fatal|remote|error|ssh|warning)?:|Unable to checkout|.*: Permission denied"
-    )
-    text = "\n".join(line for line in stderr.splitlines() if own.match(line.strip()))
-    for pattern, cause, hint in _CAUSES:
-        if re.search(pattern, text):
-            return TnpuError(cause.format(url=shown, rev=rev or "of that name"), hint, said=stderr)
-    said = [line for line in stderr.splitlines() if line.strip()]
-    # The first fatal line is the cause; what follows it is git's advice.
-    telling = [line for line in said if line.startswith("fatal: ")] or said[-1:]
-    reason = telling[0].removeprefix("fatal: ") if telling else "no reason given"
-    what = f"git failed on {shown}: {reason}"
-    return TnpuError(what, "check the URL and the server", said=stderr)
 
 
 def untracked(folder: Path, names: list[str]) -> list[str]:
@@ -236,3 +226,24 @@ def commit(folder: Path, files: Sequence[str], message: str) -> None:
 def _own_environment() -> dict[str, str]:
     """The user's environment, without what would have git look at another repository."""
     return {name: text for name, text in os.environ.items() if not _ELSEWHERE.match(name)}
+
+
+def file_at(folder: Path, rev: str, name: str) -> str:
+    """Return the text that a file of a folder has in a git revision.
+
+    Args:
+        rev: whatever names a commit to git; a branch, a tag, ``HEAD~3``.
+
+    Raises:
+        TnpuError: git knows no such revision, or the file is not in it.
+    """
+    argv: list[str | Path] = ["git", "-C", folder, "rev-parse", "--verify", "--quiet"]
+    found = process.run([*argv, "--end-of-options", f"{rev}^{{commit}}"], env=_own_environment())
+    commit = found.stdout.strip()
+    if found.status != 0 or not commit:
+        raise TnpuError(f"git knows no revision {rev!r} in {folder}", "see `git log` there")
+    argv = ["git", "-C", folder, "show", f"{commit}:./{name}"]
+    shown = process.run(argv, env=_own_environment())
+    if shown.status != 0:
+        raise TnpuError(f"the revision {rev} has no {name}", "name a later revision")
+    return shown.stdout

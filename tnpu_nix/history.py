@@ -8,9 +8,12 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tnpu_nix.build import Activity
 from tnpu_nix.transaction import STATE_FOLDER
+
+if TYPE_CHECKING:
+    from tnpu_nix.build import Activity
 
 _FILE = "history.json"
 _VERSION = re.compile(r"-\d.*$")
@@ -44,3 +47,13 @@ def record(root: Path, finished: Iterable[Activity]) -> None:
     with contextlib.suppress(OSError):
         temporary.write_text(json.dumps(load(root) | took, indent=1, sort_keys=True))
         temporary.rename(folder / _FILE)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration for people: ``4.2 s``, ``3 min 05 s``, ``1 h 02 min``."""
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -44,12 +44,12 @@ def outdated(toolchain: Toolchain, say: Callable[[str], None]) -> list[Standing]
 
 
 def _standing(name: str, pin: Pin) -> Standing:
-    head = git.list_refs(pin.url).get(f"refs/heads/{pin.track}")
+    head = git.list_refs(pin.remote).get(f"refs/heads/{pin.track}")
     if head is None:
         return Standing(name, pin.track, "gone", None, None, None, f"no branch {pin.track} there")
     if head == pin.rev:
         return Standing(name, pin.track, "current", head, 0, 0, f"at the head of {pin.track}")
-    since = commits.between(pin.url, pin.rev, head, _TIMEOUT)
+    since = commits.between(pin.remote, pin.rev, head, _TIMEOUT)
     days = (_day(since.date) - _day(pin.date)).days
     if since.count is None:
         note = f"the history of {pin.track} no longer holds the pinned {pin.rev[:12]}"

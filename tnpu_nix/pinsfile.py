@@ -81,12 +81,11 @@ def read_text(path: Path) -> str:
 
 def parse(text: str, name: str = FILE_NAME) -> Toolchain:
     """Check the text of a pins.toml and return the model; raises as `load` does."""
-    data = _toml(text, name)
-    version = data.get("version")
-    if type(version) is int and version > VERSION:
+    data = data_of(text, name)
+    if (version := version_of(text, name)) < VERSION:
         raise TnpuError(
-            f"{name} is of version {version}, and this tnpu-nix knows version {VERSION}",
-            "use a newer tnpu-nix",
+            f"{name} is of version {version}, and this tnpu-nix works with version {VERSION}",
+            "`tnpu-nix upgrade` brings the file to that version, comments and order kept",
         )
     toolchain, found = _validate(data)
     found += [*_shared_repositories(data), *_nested_links(data)]
@@ -95,7 +94,32 @@ def parse(text: str, name: str = FILE_NAME) -> Toolchain:
     return toolchain
 
 
-def _toml(text: str, name: str) -> dict[str, Any]:
+def version_of(text: str, name: str = FILE_NAME) -> int:
+    """Return the version of a file's format: VERSION, or that of an older one.
+
+    A file that does not say is of version 0 if its pins are tables at the top level, as files
+    were kept by hand, and of version 1 otherwise.
+
+    Raises:
+        TnpuError: the file is not TOML, or of a newer version.
+    """
+    data = data_of(text, name)
+    version = data.get("version")
+    if version is None:
+        tables = [data[one] for one in PIN_NAMES if isinstance(data.get(one), dict)]
+        return 0 if "pins" not in data and any("url" in table for table in tables) else 1
+    if type(version) is not int or version < 0:
+        return VERSION  # a fault of the key, like others
+    if version > VERSION:
+        raise TnpuError(
+            f"{name} is of version {version}, and this tnpu-nix knows version {VERSION}",
+            "use a newer tnpu-nix",
+        )
+    return version
+
+
+def data_of(text: str, name: str = FILE_NAME) -> dict[str, Any]:
+    """Return what a TOML text holds; raises TnpuError, with the line, if it is none."""
     if text.startswith("\ufeff"):
         raise TnpuError(
             f"{name}:1: not TOML: the file starts with a byte order mark",
@@ -234,11 +258,20 @@ class _Lines:
             for number, offset in enumerate(_elements(statement)):
                 self._lines.setdefault((*outermost, number), line + offset)
 
+    def begins(self, path: KeyPath) -> int | None:
+        """Return the line of a key or table, None if the text has no such one."""
+        return self._lines.get(path)
+
     def of(self, fault: _Fault) -> int:
         """Return the line, from 1, of the key, or of the table that lacks it; 1 if none does."""
         if fault.missing:
             return self._tables.get(fault.path[:-1], 1)
         return self._lines.get(fault.path, 1)
+
+
+def line_of(text: str, path: KeyPath) -> int | None:
+    """Return the line, from 1, on which a table or key of a TOML text begins; None if none does."""
+    return _Lines(text, len(path)).begins(path)
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
@@ -330,8 +363,11 @@ def edit(text: str, changes: Mapping[tuple[str, ...], Any]) -> str:
             _add(table, path[-1], value)
         elif table[path[-1]] != value:
             table[path[-1]] = value
-    edited = tomlkit.dumps(document)
-    # tomlkit ends the lines that it adds with "\n".
+    return with_line_ends_of(text, tomlkit.dumps(document))
+
+
+def with_line_ends_of(text: str, edited: str) -> str:
+    """Return *edited* with CRLF throughout if *text* has that; tomlkit's own lines end in LF."""
     all_crlf = "\r\n" in text and not _LONE_NEWLINE.search(text)
     return _LONE_NEWLINE.sub("\r\n", edited) if all_crlf else edited
 

@@ -1,4 +1,4 @@
-"""Where a project lies: a module of its own, so that quick commands load nothing else for it."""
+"""Where a project lies; apart from the rest, so that quick commands load no more than that."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 from tnpu_nix.errors import TnpuError
 
 FILE_NAME = "pins.toml"
+FLAKE = "flake.nix"
+LOCK = "flake.lock"
+WORKFLOW = ".github/workflows/tnpu.yml"
 
 
 def _has_pins(folder: Path) -> bool:

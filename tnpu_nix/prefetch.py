@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from pathlib import Path
 
 from tnpu_nix import git, process
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.git_failure import failure as git_failure
 from tnpu_nix.nix import Nix
 from tnpu_nix.nix import failure as store_failure
 from tnpu_nix.pins import Pin
+from tnpu_nix.remote import Remote
 from tnpu_nix.repository import checkout_name
 
 # Seconds for a whole source; LLVM's is half a gigabyte even without its history.
@@ -76,19 +79,21 @@ def prefetch(nix: Nix, pin: Pin, rev: str) -> Prefetched:
         *(["--fetch-submodules"] if pin.submodules else []),
         *(["--fetch-lfs"] if pin.lfs else []),
     ]
-    with git.isolated(url) as env:
-        done = process.run(argv, env={**env, **nix.variables()}, timeout=TIMEOUT)
+    with git.isolated(pin.remote) as env:
+        # It takes the netrc from NETRC; nix has settings in the user's own home.
+        home = {"HOME": os.environ["HOME"]} if "HOME" in os.environ else {}
+        done = process.run(argv, env={**env, **home, **nix.variables()}, timeout=TIMEOUT)
     if done.status != 0:
-        raise _failure(url, rev, done.stderr)
+        raise _failure(pin.remote, rev, done.stderr)
     return _parse(url, rev, done.stdout)
 
 
-def _failure(url: str, rev: str, stderr: str) -> TnpuError:
+def _failure(remote: Remote, rev: str, stderr: str) -> TnpuError:
     if re.search(r"'lfs' is not a git command|git-lfs: (?:command )?not found", stderr):
-        return TnpuError(f"{url} needs git-lfs, which is not installed", "install git-lfs")
+        return TnpuError(f"{remote.url} needs git-lfs, which is not installed", "install git-lfs")
     if re.search(r"^error: ", stderr, re.M) and "fatal: " not in stderr:
         return store_failure("adding the source to the Nix store", stderr)
-    return git.failure(url, stderr, rev)
+    return git_failure(remote, stderr, rev)
 
 
 def _parse(url: str, rev: str, stdout: str) -> Prefetched:

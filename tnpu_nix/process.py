@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -19,12 +22,20 @@ from tnpu_nix.errors import TnpuError
 _CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?!git@)[^/@\s]+@")
 
 
+# A shorter one would be masked in words that have nothing to do with it.
+_SHORTEST_SECRET = 6
+_secrets: set[str] = set()
+
 # From Linux' prctl(2).
 _PR_SET_PDEATHSIG = 1
 
 
 class TimedOutError(TnpuError):
     """A program gave no answer in the time that it had."""
+
+
+class ProgramFailedError(TnpuError):
+    """A program ended with a failure; the details are the last lines of what it said."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +49,19 @@ class Completed:
 
 
 def mask(text: str) -> str:
-    """Return *text* with every user and password in a URL replaced by ``***``."""
+    """Return *text* with every user and password in a URL, and all that `hide` was told of, as ***.
+
+    A server, or a trace that the user has turned on, may repeat a token.
+    """
+    for secret in _secrets:
+        text = text.replace(secret, "***")
     return _CREDENTIALS.sub(r"\g<scheme>***@", text)
+
+
+def hide(secret: str) -> None:
+    """Have `mask` replace a secret from now on, if it is long enough to be one."""
+    if len(secret) >= _SHORTEST_SECRET:
+        _secrets.add(secret)
 
 
 def _missing(program: str, error: OSError) -> TnpuError:
@@ -160,3 +182,52 @@ def stream_stderr(
                 _end_group(process)
             if process.stderr is not None:
                 process.stderr.close()
+
+
+@contextlib.contextmanager
+def stream_stdout(
+    argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None
+) -> Iterator[IO[bytes]]:
+    """Run a program whose standard output is read as bytes while it runs.
+
+    On leaving the block a program that still runs is killed with all that it started. Whoever
+    reads to the end and leaves learns there whether the program succeeded.
+
+    Raises:
+        TnpuError: the program is missing, could not be started, or ended with a failure.
+    """
+    words = tuple(str(word) for word in argv)
+    readable, writable = os.pipe()
+    with os.fdopen(readable, "rb", buffering=0) as output:
+        with contextlib.suppress(OSError):  # past the user's share of pipe pages it stays small
+            fcntl.fcntl(readable, fcntl.F_SETPIPE_SZ, 1 << 20)
+        try:
+            process = _start(words, None, env, subprocess.DEVNULL, writable)
+        finally:
+            os.close(writable)
+        assert process.stderr is not None
+        # A program may say more than a pipe holds, and would wait for someone to read it.
+        said: deque[str] = deque(maxlen=25)
+        listener = threading.Thread(target=said.extend, args=(process.stderr,), daemon=True)
+        listener.start()
+        try:
+            yield output
+            # What closes its output ends soon, or hangs and is ended here.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10.0)
+        finally:
+            status = process.poll()
+            if status is None:
+                _end_group(process)
+            listener.join(timeout=5.0)
+    if status != 0:
+        raise _failed(words[0], status, said)
+
+
+def _failed(program: str, status: int | None, said: Iterable[str]) -> ProgramFailedError:
+    lines = tuple(mask(line.rstrip("\n")) for line in said)
+    return ProgramFailedError(
+        f"{Path(program).name} failed: {lines[-1] if lines else f'exit status {status}'}",
+        "its own words are above",
+        lines[:-1],
+    )

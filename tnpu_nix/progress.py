@@ -12,18 +12,9 @@ from rich.text import Text
 
 from tnpu_nix.build import Activity, Watcher
 from tnpu_nix.history import component
+from tnpu_nix.history import duration as duration
 
 _ENDED = {"building": "built", "fetching": "fetched", "pushing": "pushed"}
-
-
-def duration(seconds: float) -> str:
-    """Return a duration for people: ``4.2 s``, ``3 min 05 s``, ``1 h 02 min``."""
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def ended_line(activity: Activity) -> str:

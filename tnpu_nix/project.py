@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tnpu_nix import pinsfile, render, transaction
+from tnpu_nix import ci, pinsfile, render, transaction
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.pins import Toolchain
 
@@ -53,6 +54,17 @@ def differences(root: Path, toolchain: Toolchain) -> list[Difference]:
     """Return what `generate` would change in the project, sorted by path."""
     wanted: dict[str, str | None] = dict(render.render(toolchain))
     wanted |= dict.fromkeys(path for path in _owned(root) if path not in wanted)
+    if render.is_generated(ci.WORKFLOW, _first_line(root / ci.WORKFLOW)):
+        wanted[ci.WORKFLOW] = ci.workflow(toolchain)
+    return _compared(root, wanted)
+
+
+def workflow_differences(root: Path, toolchain: Toolchain) -> list[Difference]:
+    """Return what `init-ci` would change in the project."""
+    return _compared(root, {ci.WORKFLOW: ci.workflow(toolchain)})
+
+
+def _compared(root: Path, wanted: Mapping[str, str | None]) -> list[Difference]:
     flake = _read(root / render.FLAKE)
     found = []
     for path, text in sorted(wanted.items()):
@@ -93,9 +105,18 @@ def way_out(found: list[Difference]) -> str:
     if not edited:
         return "run `tnpu-nix generate`"
     return (
-        f"edited by hand: {', '.join(edited)}; keep that in nix/overrides.nix,"
-        " then `tnpu-nix generate --force` drops it here"
+        f"edited by hand: {', '.join(edited)}; `tnpu-nix generate --force` drops that;"
+        f" {_place_of(edited)}"
     )
+
+
+def _place_of(edited: list[str]) -> str:
+    """Return where what was edited by hand would stay."""
+    if edited == [render.LOCK]:
+        return "[nixpkgs] in pins.toml is the place for another rev, hash and last-modified"
+    if edited == [ci.WORKFLOW]:
+        return "without its first line the file is yours, and tnpu-nix leaves it alone"
+    return "nix/overrides.nix is the place to keep them"
 
 
 def refuse_edited(found: list[Difference], force: bool) -> None:
@@ -115,13 +136,10 @@ def refuse_edited(found: list[Difference], force: bool) -> None:
             "move these files away, then run `tnpu-nix generate` again",
         )
     if edited and not force:
-        place = "nix/overrides.nix is the place to keep them"
-        if edited == [render.LOCK]:
-            place = "[nixpkgs] in pins.toml is the place for another rev, hash and last-modified"
         raise TnpuError(
             f"edited by hand since they were generated: {', '.join(edited)}; nothing was written",
             "`tnpu-nix generate --check` shows the edits, `tnpu-nix generate --force` drops them;"
-            f" {place}",
+            f" {_place_of(edited)}",
         )
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from tnpu_nix import git, process
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.pins import is_revision
+from tnpu_nix.git_failure import failure
+from tnpu_nix.remote import Remote
+from tnpu_nix.values import is_revision
 
 _SHORT = re.compile(r"[0-9a-f]{7,39}")
 # Seconds for the commits of a whole history, without files: some hundred megabytes for LLVM.
@@ -22,7 +24,7 @@ class Resolved:
     ref: str | None  # None: the revision was given in full
 
 
-def resolve(url: str, name: str) -> Resolved:
+def resolve(remote: Remote, name: str) -> Resolved:
     """Return the commit that a full or short revision, a branch, a tag or a full ref names.
 
     A branch or tag comes before a short revision of the same spelling, and a tag of a tag is
@@ -33,31 +35,31 @@ def resolve(url: str, name: str) -> Resolved:
         TnpuError: unknown or ambiguous name, or the server cannot be asked.
     """
     if is_revision(name.lower()):
-        return Resolved(_commit_of(url, name.lower()), None)
-    refs = git.list_refs(url)
+        return Resolved(commit_of(remote, name.lower()), None)
+    refs = git.list_refs(remote)
     full = name.startswith("refs/") or name == "HEAD"
     wanted = [name] if full else [f"refs/heads/{name}", f"refs/tags/{name}"]
     found = [ref for ref in wanted if ref in refs]
     if len(found) > 1:
         raise TnpuError(
-            f"{name} is both a branch and a tag of {url}",
+            f"{name} is both a branch and a tag of {remote.url}",
             f"say which: {' or '.join(found)}",
         )
     if not found and _SHORT.fullmatch(name.lower()):
-        return Resolved(_lengthen(url, name.lower()), None)
+        return Resolved(_lengthen(remote, name.lower()), None)
     if not found:
-        raise TnpuError(f"{url} has no branch or tag {name!r}", _suggest(name, refs))
+        raise TnpuError(f"{remote.url} has no branch or tag {name!r}", _suggest(name, refs))
     # ls-remote lists what an annotated tag points to under the tag's name and "^{}".
     peeled = refs.get(f"{found[0]}^{{}}")
     rev = peeled or refs[found[0]]
     if not is_revision(rev):
         raise TnpuError(
-            f"{url} has revisions of {len(rev)} digits: its objects are named by sha256",
+            f"{remote.url} has revisions of {len(rev)} digits: its objects are named by sha256",
             "Nix fetches repositories with revisions of 40 digits only",
         )
     # A branch is a commit; a light tag, or a ref of some forge, may be anything.
     sure = found[0].startswith("refs/heads/") or found[0] == "HEAD"
-    return Resolved(rev if sure else _commit_of(url, rev), found[0])
+    return Resolved(rev if sure else commit_of(remote, rev), found[0])
 
 
 def _suggest(name: str, refs: dict[str, str]) -> str:
@@ -73,7 +75,7 @@ def _suggest(name: str, refs: dict[str, str]) -> str:
     return f"it has {text}" if text else "the repository is empty"
 
 
-def _lengthen(url: str, short: str) -> str:
+def _lengthen(remote: Remote, short: str) -> str:
     """Return the one commit whose revision begins with *short*.
 
     Every commit is fetched to look, without its files where the server can leave them out.
@@ -81,47 +83,52 @@ def _lengthen(url: str, short: str) -> str:
     Raises:
         TnpuError: no commit begins so, or several do; the hint lists them.
     """
-    with git.isolated(url) as env, git.temporary_folder() as folder:
+    with git.isolated(remote) as env, git.temporary_folder() as folder:
         where = ["git", "-C", str(folder)]
-        done = git.fetch_bare(folder, env, url, "+refs/*:refs/*", timeout=_HISTORY_TIMEOUT)
+        done = git.fetch_bare(folder, env, remote, "+refs/*:refs/*", timeout=_HISTORY_TIMEOUT)
         if done.status != 0:
-            raise git.failure(url, done.stderr, short)
+            raise failure(remote, done.stderr, short)
         listed = process.run([*where, "rev-parse", f"--disambiguate={short}"], env=env)
         # Of all objects that begin so, those that are commits; a tag counts as what it points to.
         argv = [*where, "rev-list", "--no-walk", "--ignore-missing", "--format=%H %cs %s"]
         found = process.run([*argv, "--stdin"], env=env, stdin=listed.stdout)
     commits = [line for line in found.stdout.splitlines() if not line.startswith("commit ")]
     if not commits:
-        raise TnpuError(f"{url} has no revision {short}", "check it; all 40 digits are sure")
+        raise TnpuError(f"{remote.url} has no revision {short}", "check it; all 40 digits are sure")
     if len(commits) > 1:
         candidates = "; ".join(f"{line[:12]}{line[40:90]}" for line in commits[:6])
         raise TnpuError(
-            f"{short} is the beginning of {len(commits)} revisions of {url}",
+            f"{short} is the beginning of {len(commits)} revisions of {remote.url}",
             f"give more digits: {candidates}",
         )
     return commits[0][:40]
 
 
-def _commit_of(url: str, rev: str) -> str:
+def commit_of(remote: Remote, rev: str) -> str:
     """Return the commit that a full object name stands for: itself, or what a tag points to.
+
+    No file is fetched where the server can leave them out.
 
     Asked before a prefetch, which in search of a revision that is not there goes on to fetch
     every branch: gigabytes of LLVM. A server says at once that it has no such object; one that
     sends it with all its files, or will not send it by itself, is left to the prefetch.
     """
-    with git.isolated(url) as env, git.temporary_folder() as folder:
+    with git.isolated(remote) as env, git.temporary_folder() as folder:
         where = ["git", "-C", str(folder)]
         try:
-            done = git.fetch_bare(folder, env, url, "--depth=1", rev, timeout=git.ANSWER_TIMEOUT)
+            done = git.fetch_bare(
+                folder, env, remote, "--depth=1", rev, timeout=git.answer_timeout()
+            )
         except process.TimedOutError:
             return rev
         if done.status != 0:
             if "unadvertised object" in done.stderr:
                 return rev
-            raise git.failure(url, done.stderr, rev)
+            raise failure(remote, done.stderr, rev)
         peeled = process.run([*where, "rev-parse", "--verify", f"{rev}^{{commit}}"], env=env)
     if peeled.status != 0:
         raise TnpuError(
-            f"{rev} of {url} is a tree or a file, not a commit", "name a commit, branch or tag"
+            f"{rev} of {remote.url} is a tree or a file, not a commit",
+            "name a commit, branch or tag",
         )
     return peeled.stdout.strip()

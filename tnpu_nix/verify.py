@@ -40,7 +40,7 @@ def verify(
 def _verify(name: str, pin: Pin, nix: Nix, say: Callable[[str], None]) -> Verified:
     say(f"fetching {name} at {pin.rev}")
     try:
-        git.list_refs(pin.url)  # tells a repository that is gone from a revision that is
+        git.list_refs(pin.remote)  # tells a repository that is gone from a revision that is
         source = prefetch(nix, pin, pin.rev)
     except TnpuError as error:
         return Verified(name, error.what, error.hint)

@@ -23,18 +23,23 @@ def bump(context: click.Context, /, pins: tuple[str, ...], store: Path | None, *
 
     REV is a full or short revision (7 digits or more), a branch or a tag; without it the pin moves
     to the head of the branch that it tracks.
+
+    The base image is the pin base; its REV is a tag, a digest, or host/name:tag.
     """
     if how["commit"] and how["dry_run"]:
         raise click.UsageError("--dry-run writes nothing, and so there is nothing to commit")
     moved = bumps.bump(root_of(context), _requests(pins), nix_of(store), say, **how)
     for line in moved.lines():
         click.echo(line)
+    if how["dry_run"] and moved.files:
+        revisions = " ".join(f"--bump {move.name}={move.new.rev}" for move in moved.moves)
+        say(f"hint: `tnpu-nix plan {revisions}` asks Nix what that would build and fetch")
 
 
 def _requests(words: tuple[str, ...]) -> list[bumps.Request]:
     if all("=" in word for word in words):
         return [_request(*word.split("=", 1)) for word in words]
-    mixed = "=" in words[0] or any(word.split("=")[0] in PIN_NAMES for word in words[1:])
+    mixed = "=" in words[0] or any(word.split("=")[0] in (*PIN_NAMES, "base") for word in words[1:])
     if len(words) > 2 or mixed:
         raise click.UsageError("one pin as NAME [REV], or several as NAME=REV NAME=REV")
     return [_request(*words)]

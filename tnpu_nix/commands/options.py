@@ -10,6 +10,8 @@ from tnpu_nix import place
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 
+OFFLINE_WARNING = "offline profile: hostpkgs in nixpkgs' place, a test bench and not the real thing"
+
 
 def say(line: str) -> None:
     """Print a line about what is going on."""
@@ -39,5 +41,5 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 def nix_of(store: Path | None, offline_profile: bool = False) -> Nix:
     """Return how nix is run, from the options of a command."""
     if offline_profile:
-        say("offline profile: hostpkgs in nixpkgs' place, a test bench and not the real thing")
+        say(OFFLINE_WARNING)
     return Nix(store=None if store is None else store.absolute(), offline_profile=offline_profile)

@@ -1,4 +1,4 @@
-"""The commands that read pins and sources: check, verify, outdated, show."""
+"""The commands that read pins and ask repositories: check, verify, doctor, outdated, show."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tnpu_nix import coherence, pinsfile, sources
+from tnpu_nix import doctor as doctors
 from tnpu_nix import outdated as outdateds
 from tnpu_nix import verify as verifies
 from tnpu_nix.commands.common import json_option, nix_of, root_of, say, show_found, store_option
@@ -51,6 +52,23 @@ def verify(
     wrong = [one.name for one in found if one.fault is not None]
     if wrong:
         raise TnpuError(f"not as pins.toml says: {', '.join(wrong)}", "see each one above")
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(PIN_NAMES))
+@json_option
+@click.pass_context
+def doctor(context: click.Context, names: tuple[str, ...], as_json: bool) -> None:
+    """Check, before anything long starts, that every repository can be read.
+
+    NAMES are pins, all by default. Says which pin, which variable or which right is missing.
+    """
+    toolchain = pinsfile.load(root_of(context) / pinsfile.FILE_NAME)
+    found = doctors.examine(toolchain, names or PIN_NAMES, say)
+    show_found(found, as_json, lambda one: one.lines())
+    missing = [one.name for one in found if one.fault is not None]
+    if missing:
+        raise TnpuError(f"not ready: {', '.join(missing)}", "see each one above")
 
 
 @click.command()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tnpu_nix import git, process
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.remote import Remote
 
 BRANCH = "main"
 
@@ -89,7 +90,7 @@ def make_repositories(destination: Path) -> dict[str, Repository]:
         TnpuError: git is missing or failed, or the folder cannot be written.
     """
     made: dict[str, Repository] = {}
-    with git.isolated(str(destination.absolute())) as env:
+    with git.isolated(Remote(str(destination.absolute()))) as env:
         try:
             destination.mkdir(parents=True, exist_ok=True)
             for upstream in _ALL:

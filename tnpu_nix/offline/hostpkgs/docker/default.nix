@@ -61,6 +61,31 @@ let
       ];
     };
 
+  # An image of a registry as a docker-archive. It has to be in the store already.
+  pullImage =
+    {
+      imageName,
+      imageDigest,
+      hash,
+      finalImageName ? imageName,
+      finalImageTag ? "latest",
+    }:
+    self.hostDerivation rec {
+      pname = name;
+      name =
+        builtins.replaceStrings [ "/" ":" ] [ "-" "-" ]
+          "docker-image-${finalImageName}-${finalImageTag}.tar";
+      inherit imageName imageDigest;
+      outputHashMode = "flat";
+      outputHashAlgo = "sha256";
+      outputHash = hash;
+      preferLocalBuild = true;
+      script = ''
+        die "the image $imageName@$imageDigest is not in the store, and hostpkgs fetches nothing" \
+          "let tnpu-nix build or tnpu-nix bump fetch it"
+      '';
+    };
+
   # A program that writes the image to its standard output.
   streamLayeredImage = lib.makeOverridable (
     {
@@ -109,6 +134,11 @@ let
         inherit conf;
         stream = ./stream_image.py;
         meta.mainProgram = "stream-${baseName}";
+        passthru.imageTag =
+          if tag != null then
+            tag
+          else
+            builtins.substring 0 32 (baseNameOf (builtins.unsafeDiscardStringContext conf.outPath));
       }
       ''
         # /bin/sh and /usr/bin/python3 are the machine's: the script is not part of an
@@ -125,14 +155,17 @@ let
 in
 {
   dockerTools = {
-    inherit streamLayeredImage;
+    inherit pullImage streamLayeredImage;
 
     buildLayeredImage =
       let
         build =
           args:
-          runCommand "${baseNameOf args.name}.tar.gz" { } ''
-            ${streamLayeredImage args} | gzip -n >$out
+          let
+            stream = streamLayeredImage args;
+          in
+          runCommand "${baseNameOf args.name}.tar.gz" { passthru = { inherit (stream) imageTag; }; } ''
+            ${stream} | gzip -n >$out
           '';
       in
       # nix/ asks which arguments it takes.

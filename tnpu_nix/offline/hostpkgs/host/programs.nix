@@ -10,12 +10,16 @@ let
       apt ? pname,
       programs ? pname,
       extra ? "",
+      spdx ? [ ], # its licences
     }:
     hostDerivation (
       runtimeEnv
       // {
         inherit pname apt programs;
-        meta.mainProgram = pname;
+        meta = {
+          mainProgram = pname;
+          license = map (spdxId: { inherit spdxId; }) spdx;
+        };
         script = "copy_programs $programs\n${extra}";
       }
     );
@@ -43,11 +47,13 @@ in
   bash = copied {
     pname = "bash";
     extra = "ln -s bash $out/bin/sh";
+    spdx = [ "GPL-3.0-or-later" ];
   };
   runtimeShell = "${self.bash}/bin/bash";
 
   coreutils = copied {
     pname = "coreutils";
+    spdx = [ "GPL-3.0-or-later" ];
     programs = ''
       ls [ arch b2sum base32 base64 basename cat chgrp chmod chown cksum comm cp csplit cut date dd
       df dir dircolors dirname du echo env expand expr factor false fmt fold groups head hostid id
@@ -70,6 +76,10 @@ in
   dtc = copied {
     pname = "dtc";
     apt = "device-tree-compiler";
+    spdx = [
+      "GPL-2.0-or-later"
+      "BSD-2-Clause"
+    ];
   };
   patchelf = copied { pname = "patchelf"; };
 

@@ -147,6 +147,7 @@ in
 
   # What tnpu-nix itself depends on
   click = hostModule { pname = "click"; };
+  drawsvg = hostModule { pname = "drawsvg"; };
   jinja2 = hostModule {
     pname = "jinja2";
     dependencies = [ final.markupsafe ];

@@ -1,0 +1,304 @@
+"""`[image.base]`: an image in a registry that ours is laid upon, moved by `bump base`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import altered
+from tests.altered import Parts, file
+from tests.conftest import REPOSITORY, Demo, Edit, Project, environment
+from tests.nix import evaluate
+from tests.registry import Registry, registry
+from tnpu_nix import archive, pinsfile
+from tnpu_nix.nix import Nix
+from tnpu_nix.pins import Base
+
+
+@dataclass
+class Lab:
+    """A project, and a registry behind a password that has two base images."""
+
+    project: Project
+    hub: Registry
+    bases: dict[str, Parts]  # tag → image
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.hub.host}/lab/torchsim_base"
+
+    @property
+    def base(self) -> Base:
+        found = pinsfile.load(self.project.pins).image.base
+        assert found is not None
+        return found
+
+    def build(self) -> Path:
+        done = self.project.run("build", "--offline-profile")
+        assert done.status == 0, done
+        return Path(done.out.strip())
+
+
+def base_image(text: str) -> Parts:
+    """A small base as distributions have them: /bin leads to usr/bin, there are users."""
+    link = altered.info("bin", 0o777, type=b"2", linkname="usr/bin"), b""
+    folders = [
+        (altered.info(name, 0o755, type=b"5"), b"")
+        for name in ("etc", "home", "tmp", "usr", "usr/bin")
+    ]
+    passwd = file("etc/passwd", b"root:x:0:0::/root:/bin/sh\nlab:x:1000:1000::/home:/bin/sh\n")
+    config = {
+        "created": "2026-01-01T00:00:00Z",
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Env": ["PATH=/usr/bin", "TORCH_HOME=/opt/torch"]},
+        "rootfs": {"type": "layers", "diff_ids": []},
+        "history": [{"created": "2026-01-01T00:00:00Z", "comment": "base"}] * 2,
+    }
+    made = Parts(config, "lab/torchsim_base:1")
+    made.layers = [
+        altered.packed([*folders, link, passwd]),
+        altered.packed([file("usr/bin/torch", text.encode(), 0o755)]),
+    ]
+    return made
+
+
+@pytest.fixture(scope="module")
+def lab(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("base")
+    before = images(demo.store)
+    bases = {tag: base_image(f"torch {tag}\n") for tag in ("v1", "v2")}
+    with registry(folder / "registry") as hub:
+        project = demo.project(folder / "project")
+        project.env["REGISTRY_AUTH_FILE"] = str(hub.auth_file)
+        made = Lab(project, hub, bases, folder)
+        for tag in bases:
+            publish(made, tag, tag)
+        publish(made, "v1", "latest")
+        done = project.run("bump", "base", f"{made.name}:latest")
+        assert done.status == 0, done
+        yield made
+        forget(demo.store, hub, images(demo.store) - before)
+
+
+def images(store: Path) -> set[str]:
+    return {f"/nix/store/{path.name}" for path in store.glob("nix/store/*-tnpu-demo.tar.gz")}
+
+
+def forget(store: Path, hub: Registry, made: set[str]) -> None:
+    """Delete what came from a registry whose name will never be again, and what is made of it."""
+    prefix = f"docker-image-{hub.host.replace(':', '-')}-"
+    paths = [f"/nix/store/{path.name}" for path in store.glob(f"nix/store/*-{prefix}*.tar")]
+    env = environment(**Nix(store=store, offline_profile=True).variables())
+    query = ["nix-store", "--query", "--referrers-closure", *paths]
+    done = subprocess.run(query, env=env, capture_output=True, text=True, check=True)
+    # The projects that were built in hold on to what they built, as users' do.
+    delete = ["nix-store", "--delete", "--ignore-liveness", *done.stdout.split(), *made]
+    subprocess.run(delete, env=env, capture_output=True)
+    assert not list(store.glob(f"nix/store/*-{prefix}*.tar"))
+
+
+def publish(lab: Lab, which: str, tag: str) -> None:
+    tar = lab.bases[which].copy().write(lab.folder / f"{which}.tar")
+    argv = ["--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false"]
+    done = lab.hub.skopeo(*argv, f"docker-archive:{tar}", f"docker://{lab.name}:{tag}")
+    assert done.returncode == 0, done.stderr
+
+
+def digest(lab: Lab, tag: str) -> str:
+    argv = ["inspect", "--tls-verify=false", "--format", "{{.Digest}}"]
+    done = lab.hub.skopeo(*argv, f"docker://{lab.name}:{tag}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def image(lab: Lab) -> Path:
+    """The image, laid upon the first base."""
+    return lab.build()
+
+
+def test_a_bump_writes_digest_and_hash_of_the_base(lab: Lab) -> None:
+    assert (lab.base.image, lab.base.tag, lab.base.layers) == (lab.name, "latest", 2)
+    assert lab.base.digest == digest(lab, "v1")
+    assert lab.project.run("generate", "--check").status == 0
+    text = (lab.project.root / "nix" / "image.nix").read_text()
+    assert f'imageDigest = "{lab.base.digest}";' in text and f'hash = "{lab.base.hash}";' in text
+    again = lab.project.run("bump", "base")
+    assert again.status == 0 and f"base is at {lab.base.digest} already" in again.out
+
+
+def test_the_image_lies_upon_the_base(lab: Lab, image: Path) -> None:
+    below, found = lab.bases["v1"].copy(), altered.take_apart(image)
+    assert found.layers[:2] == below.layers
+    assert len(found.layers) <= 64
+    config = found.config["config"]
+    assert config["Labels"]["org.opencontainers.image.base.digest"] == lab.base.digest
+    assert "TORCH_HOME=/opt/torch" in config["Env"]
+    names = altered.names(found.layers[-1])
+    assert "nix/tnpu/bin/spike" in names
+    assert not {"bin", "etc/passwd", "tmp", "usr/bin/env"} & names
+
+
+def test_the_toolchain_and_the_bases_own_programs_work_in_it(
+    lab: Lab, image: Path, tmp_path: Path
+) -> None:
+    read = archive.read(image)
+    archive.unpack(read, tmp_path / "root")
+    assert (tmp_path / "root/bin").is_symlink()
+    assert "lab:x:1000" in (tmp_path / "root/etc/passwd").read_text()
+    variables = [f"{name}={value}" for name, value in read.environment.items()]
+    enter = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]
+    argv = [*enter, "chroot", str(tmp_path / "root"), "/nix/tnpu/bin/env", "-i", *variables]
+    done = subprocess.run([*argv, "tnpu-doctor"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = subprocess.run([*argv, "sh", "-c", "command -v torch"], capture_output=True, text=True)
+    assert found.stdout == "/usr/bin/torch\n"
+
+
+def test_verify_proves_the_base_too(lab: Lab, image: Path) -> None:
+    done = lab.project.run("image", "verify", "--offline-profile", image)
+    assert done.status == 0, done
+    parts = altered.take_apart(image)
+    parts.change("usr/bin/torch", altered.one_byte)
+    changed = parts.write(lab.folder / "altered.tar")
+    done = lab.project.run("image", "verify", "--offline-profile", changed)
+    done.failed_with("is not what the pins say")
+    assert "DIFFERS  file: /usr/bin/torch has other content" in done.out
+
+
+def test_a_bump_follows_the_tag_along_with_other_pins(
+    lab: Lab, image: Path, tmp_path: Path
+) -> None:
+    project = Project(tmp_path / "project", lab.project.env)
+    subprocess.run(["cp", "-r", lab.project.root, project.root], check=True)
+    publish(lab, "v2", "latest")
+    old = pinsfile.load(project.pins).image.base
+    dry = project.run("bump", "--dry-run", "base")
+    assert "would write" in dry.out and pinsfile.load(project.pins).image.base == old
+    rev = project.pin("spike").rev
+    done = project.run("bump", "base=v2", f"spike={rev}")
+    assert done.status == 0, done
+    new = pinsfile.load(project.pins).image.base
+    assert old is not None and new is not None
+    assert (new.digest, new.tag) == (digest(lab, "v2"), "v2")
+    assert f"digest  {old.digest} -> {new.digest}" in done.out
+    assert "rebuilds tnpu-image" in done.out
+    back = project.run("bump", "base", f"{lab.name}@{old.digest}")
+    assert back.status == 0
+    assert pinsfile.load(project.pins).image.base == new.model_copy(
+        update={"digest": old.digest, "hash": back_hash(project)}
+    )
+    diff = project.run("image", "diff", "--offline-profile", "pins:pins.toml", image)
+    assert "the same: llvm, triton, triton_shared, spike, pk" in diff.out
+
+
+def back_hash(project: Project) -> str:
+    base = pinsfile.load(project.pins).image.base
+    assert base is not None
+    return base.hash
+
+
+def test_a_build_fetches_a_base_that_the_store_does_not_have(lab: Lab, tmp_path: Path) -> None:
+    """Under its own digest, whatever the tag leads to by now."""
+    project = Project(tmp_path / "project", lab.project.env)
+    subprocess.run(["cp", "-r", lab.project.root, project.root], check=True)
+    publish(lab, "v2", "v3")
+    elsewhere = {"TNPU_NIX_STORE": str(tmp_path / "store")}
+    assert project.run("bump", "base", "v3", env=elsewhere).status == 0
+    publish(lab, "v1", "v3")
+    done = project.run("build", "--offline-profile")
+    assert done.status == 0, done
+    assert f"fetching {lab.name}@{digest(lab, 'v2')}" in done.err
+    found = altered.take_apart(Path(done.out.strip()))
+    assert found.layers[:2] == lab.bases["v2"].layers
+
+    text = project.pins.read_text()
+    old = pinsfile.load(project.pins).image.base
+    assert old is not None
+    project.pins.write_text(text.replace(old.hash, f"sha256-{'A' * 43}="))
+    assert project.run("generate").status == 0
+    done = project.run("build", "--offline-profile")
+    done.failed_with("image.base.hash in pins.toml is", f"has {old.hash}", "bump base")
+
+
+def test_a_bump_that_fails_leaves_everything_as_it_was(
+    lab: Lab, demo: Demo, tmp_path: Path
+) -> None:
+    project = demo.project(tmp_path / "project")
+    before = project.files()
+    project.run("bump", "base").failed_with("no [image.base]", "bump base host/name:tag")
+    wrong = {"REGISTRY_AUTH_FILE": str(lab.hub.auth_file_for(lab.hub.host, "wrong"))}
+    project.run("bump", "base", f"{lab.name}:v1", env=wrong).failed_with(lab.hub.host)
+    right = {"REGISTRY_AUTH_FILE": str(lab.hub.auth_file)}
+    absent = project.run("bump", "base", f"{lab.name}:absent", env=right)
+    absent.failed_with("torchsim_base")
+    project.run("bump", f"base={lab.name}:v1", "spike=nothing", env=right).failed_with("nothing")
+    assert project.files() == before
+
+
+def test_variables_give_skopeo_the_password_and_nobody_sees_it(
+    lab: Lab, demo: Demo, tmp_path: Path
+) -> None:
+    project = demo.project(tmp_path / "project")
+    entry = json.loads(lab.hub.auth_file.read_text())["auths"][lab.hub.host]["auth"]
+    user, password = base64.b64decode(entry).decode().split(":", 1)
+    env = {"TNPU_REGISTRY_USER": user, "TNPU_REGISTRY_PASSWORD": password, "HOME": str(tmp_path)}
+    done = project.run("bump", "base", f"{lab.name}:v1", env=env)
+    assert done.status == 0, done
+    written = b"".join(project.files().values())
+    assert password not in done.out + done.err and password.encode() not in written
+
+
+def test_a_base_with_too_many_layers_or_a_wrong_name_is_a_fault(
+    project: Project, edit: Edit
+) -> None:
+    table = f"""
+[image.base]
+image = "lab/torchsim_base"
+digest = "sha256:{"0" * 64}"
+hash = "sha256-{"A" * 43}="
+layers = 60
+"""
+    project.pins.write_text(project.pins.read_text() + table)
+    done = project.run("generate")
+    done.failed_with("fault")
+    assert "docker.io/lab/torchsim_base" in done.err
+    edit('"lab/torchsim_base"', '"ghcr.io/lab/torchsim_base"')
+    done = project.run("generate")
+    done.failed_with("fault")
+    assert "max-layers is 64, of which the base has 60" in done.err
+    edit("layers = 60", "layers = 40")
+    assert project.run("generate").status == 0
+
+
+def test_the_base_is_an_argument_of_a_package_set_that_is_not_hostpkgs(
+    project: Project, tmp_path: Path
+) -> None:
+    values = {"image": "ghcr.io/lab/base", "tag": "v1", "layers": 3}
+    values |= {"digest": f"sha256:{'0' * 64}", "hash": f"sha256-{'A' * 43}="}
+    changes = {("image", "base", key): value for key, value in values.items()}
+    project.pins.write_text(pinsfile.edit(project.pins.read_text(), changes))
+    assert project.run("generate").status == 0
+    surface = REPOSITORY / "tests" / "surface.nix"
+    expression = f"""
+      let given = (import {project.root}/nix (import {surface})).tnpu-image.arguments; in
+      {{ inherit (given.fromImage) arguments; inherit (given) extraCommands; }}
+    """
+    found: Any = evaluate(expression, tmp_path / "eval")
+    assert found["arguments"] == {
+        "imageName": values["image"],
+        "imageDigest": values["digest"],
+        "hash": values["hash"],
+        "finalImageTag": values["tag"],
+    }
+    assert "etc/passwd" not in found["extraCommands"]

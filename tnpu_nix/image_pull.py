@@ -1,0 +1,170 @@
+"""Pulling an image out of a registry into an archive that `docker load` takes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from isal import isal_zlib
+from isal.igzip_lib import IsalError
+
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.image_push import Watcher
+from tnpu_nix.registry import Manifest, Repository
+from tnpu_nix.upload import ahead
+
+_BLOCK = tarfile.BLOCKSIZE
+_GZIP_OR_PLAIN = 47  # zlib's window bits for a gzip or zlib header
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What a pull wrote."""
+
+    file: str
+    image: str  # host/name:tag
+    digest: str  # of the manifest
+    layers: int
+    bytes_downloaded: int
+
+
+def pull(repository: Repository, where: str, file: Path, watch: Watcher) -> Pulled:
+    """Write an image for linux/amd64 to a docker archive.
+
+    Every blob is held against its digest, and every layer against the image's configuration.
+    *file* is there only when all of it is.
+
+    Raises:
+        TnpuError: the image is not to be had, or is damaged, or the file cannot be written.
+    """
+    manifest = repository.image(where)
+    config = b"".join(repository.blob(str(manifest.content["config"]["digest"])))
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as out:
+            size = _write(repository, where, manifest, config, out, watch)
+        temporary.rename(file)
+    except OSError as error:
+        raise TnpuError(
+            f"{file} cannot be written: {error.strerror or error}", "make room, or name another"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    image = str(repository.reference.tagged(where)) if ":" not in where else where
+    layers = manifest.content["layers"]
+    return Pulled(str(file), image, manifest.digest, len(layers), size + len(config))
+
+
+def _write(
+    repository: Repository,
+    where: str,
+    manifest: Manifest,
+    config: bytes,
+    out: IO[bytes],
+    watch: Watcher,
+) -> int:
+    """Write the archive; return how many bytes of layers came over the wire."""
+    layers: list[dict[str, Any]] = manifest.content["layers"]
+    diff_ids = [str(one) for one in json.loads(config)["rootfs"]["diff_ids"]]
+    if len(diff_ids) != len(layers):
+        raise TnpuError(
+            f"{repository.reference.repository}, {where}: its configuration has {len(diff_ids)}"
+            f" layers, its manifest {len(layers)}",
+            "push the image anew",
+        )
+    names: list[str] = []
+    for layer, diff_id in zip(layers, diff_ids, strict=True):
+        name = f"{diff_id.removeprefix('sha256:')}/layer.tar"
+        if name not in names:
+            watch.layer(diff_id, int(layer["size"]))
+            _layer(repository, layer, diff_id, name, out, watch)
+            watch.ended("pulled")
+        names.append(name)
+    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+    tags = [] if ":" in where else [str(repository.reference.tagged(where))]
+    archive = [{"Config": config_name, "RepoTags": tags, "Layers": names}]
+    _file(out, config_name, config)
+    _file(out, "manifest.json", json.dumps(archive).encode())
+    out.write(b"\0" * (2 * _BLOCK))
+    return sum(int(layer["size"]) for layer in layers)
+
+
+def _layer(
+    repository: Repository,
+    layer: dict[str, Any],
+    diff_id: str,
+    name: str,
+    out: IO[bytes],
+    watch: Watcher,
+) -> None:
+    """Write a layer as it is uncompressed; how long it is, is known and written at the end."""
+    start = out.tell()
+    out.write(b"\0" * _BLOCK)
+    hashed, size = hashlib.sha256(), 0
+    for data in _plain(repository, layer, watch):
+        hashed.update(data)
+        size += len(data)
+        out.write(data)
+    if f"sha256:{hashed.hexdigest()}" != diff_id:
+        raise TnpuError(
+            f"layer {layer['digest']} of {repository.reference.repository} is not what the image's"
+            f" configuration says ({diff_id})",
+            "push the image anew",
+        )
+    out.write(b"\0" * (-size % _BLOCK))
+    end = out.tell()
+    out.seek(start)
+    out.write(_header(name, size))
+    out.seek(end)
+
+
+def _plain(repository: Repository, layer: dict[str, Any], watch: Watcher) -> Iterator[bytes]:
+    """Yield a layer's uncompressed bytes."""
+    kind = str(layer["mediaType"])
+    pieces = ahead(repository.blob(str(layer["digest"])))
+    if kind.endswith(("tar", "diff.tar")):
+        for piece in pieces:
+            watch.moved(len(piece), len(piece))
+            yield piece
+        return
+    if not kind.endswith("gzip"):
+        raise TnpuError(
+            f"{repository.reference.repository} has a layer of a kind not known here: {kind}",
+            "pull it with docker or skopeo, or push the image anew",
+        )
+    gzip = isal_zlib.decompressobj(_GZIP_OR_PLAIN)
+    try:
+        for piece in pieces:
+            watch.moved(len(piece), len(piece))
+            yield from _inflated(gzip, piece)
+            while gzip.eof and gzip.unused_data:  # gzip files may be joined
+                rest, gzip = gzip.unused_data, isal_zlib.decompressobj(_GZIP_OR_PLAIN)
+                yield from _inflated(gzip, rest)
+    except IsalError as error:  # type: ignore[misc]  # a class; its stub says an instance
+        raise TnpuError(f"layer {layer['digest']} is no gzip: {error}", "push it anew") from error
+
+
+def _inflated(gzip: Any, piece: bytes) -> Iterator[bytes]:
+    """Decompress in bounded parts: a few bytes may stand for very many."""
+    data = gzip.decompress(piece, 1 << 20)
+    while data:
+        yield data
+        data = gzip.decompress(gzip.unconsumed_tail, 1 << 20) if gzip.unconsumed_tail else b""
+
+
+def _file(out: IO[bytes], name: str, data: bytes) -> None:
+    out.write(_header(name, len(data)) + data + b"\0" * (-len(data) % _BLOCK))
+
+
+def _header(name: str, size: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = size, 0o644, 1
+    return info.tobuf(tarfile.GNU_FORMAT)

@@ -1,0 +1,1 @@
+"""Images as they are read: archives, OCI layouts and registries behind one interface."""

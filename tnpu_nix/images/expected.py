@@ -1,0 +1,172 @@
+"""What the pins say that an image holds: from the evaluated flake, the store and the caches.
+
+Nothing that the image says of itself is believed. The chain is: pins.toml, the flake generated from
+it, the store paths that it evaluates to, and what the store or a signed cache has at these paths.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tnpu_nix import archive, flake, pathinfo
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.images import streamed
+from tnpu_nix.images.model import Image
+from tnpu_nix.nix import Nix, is_valid
+from tnpu_nix.pathinfo import PathInfo
+from tnpu_nix.pins import Toolchain
+
+_ROOT = "tnpu-image-root"
+# The configuration of a container, as nixpkgs and hostpkgs hand it to what writes the image.
+_CONFIGURATION = r"(?:.*-base|.*-config)\.json"
+
+
+@dataclass(frozen=True)
+class Vouched:
+    """A store path and its NAR hash, and who says so."""
+
+    nar_hash: str  # SRI
+    by: str  # "the store", a cache's URL, or the image that was built from the pins
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an image of the pins holds, as far as store and caches know."""
+
+    toolchain: Toolchain
+    nix: Nix
+    image_path: str  # store path of tnpu-image
+    built: Image | None  # that image, where the store or a cache has it
+    settings: dict[str, Any] | None  # Env, Cmd, Labels, …; None where the flake does not tell
+    closure: frozenset[str] | None  # store paths that an image holds; None where nobody knows
+    vouched: dict[str, Vouched] = field(default_factory=dict)
+
+    def labels(self) -> dict[str, str]:
+        """Return the labels that name the pins."""
+        found = {}
+        for name, pin in self.toolchain.pins.items():
+            found[f"tnpu.pin.{name}.url"] = pin.url
+            found[f"tnpu.pin.{name}.revision"] = pin.rev
+        return found
+
+    def manifest_pins(self) -> dict[str, dict[str, str]]:
+        """Return the pins as /etc/tnpu/manifest.json has them."""
+        return {
+            name: {"url": pin.url, "rev": pin.rev, "hash": pin.hash, "date": pin.date}
+            for name, pin in self.toolchain.pins.items()
+        }
+
+
+Say = Callable[[str], None]
+
+
+def of_pins(
+    root: Path, toolchain: Toolchain, nix: Nix, caches: Sequence[str], present: set[str], say: Say
+) -> Expected:
+    """Find out what an image of the project's pins holds.
+
+    Args:
+        root: the project; its generated files are as pins.toml says.
+        caches: URLs of binary caches to ask for what the store does not have.
+        present: the store paths of the image that is looked at; their hashes are asked for.
+
+    Raises:
+        TnpuError: the flake does not evaluate, or a cache cannot be asked.
+    """
+    say("evaluating the flake")
+    outputs = flake.outputs(root, nix)
+    output = outputs["tnpu-image"]
+    image_path = output.paths["out"]
+    keys = toolchain.cache.public_keys
+    program = outputs["tnpu-image-stream"].paths["out"]
+    built = (
+        _stored(nix, image_path)
+        or _streamed(nix, program, say)
+        or _fetched(nix, image_path, caches, keys, say)
+    )
+    known = pathinfo.derivations(nix, output.derivation, f"{_ROOT}|{_CONFIGURATION}")
+    settings = next((found for one in known.values() if (found := _settings(one))), None)
+    infos = _closure(nix, str(known.get(_ROOT, {}).get("out", "")), caches, keys)
+    closure = frozenset(infos) if infos else None
+    vouched = {path: Vouched(one.nar_hash, by) for path, (one, by) in infos.items()}
+    for path, (one, by) in _asked(nix, present - infos.keys(), caches, keys).items():
+        vouched[path] = Vouched(one.nar_hash, by)
+    return Expected(toolchain, nix, image_path, built, settings, closure, vouched)
+
+
+def _stored(nix: Nix, path: str) -> Image | None:
+    """Return the image that was built from the pins, if the store has it."""
+    if not is_valid(nix, path):
+        return None
+    if not pathinfo.is_intact(nix, path):
+        raise TnpuError(
+            f"the store's own {path} is damaged: its content has not the hash it was built with",
+            f"`nix-store --repair-path {path}`, or delete it and build it again",
+        )
+    return archive.read(nix.on_disk(path))
+
+
+def _fetched(
+    nix: Nix, path: str, caches: Sequence[str], keys: Sequence[str], say: Say
+) -> Image | None:
+    """Return the image that was built from the pins, copied into the store from a cache."""
+    for cache in caches:
+        if pathinfo.path_infos(nix, [path], cache=cache):
+            say(f"fetching {path} from {cache}")
+            pathinfo.copy_from(nix, path, cache, keys)
+            return _stored(nix, path)
+    return None
+
+
+def _streamed(nix: Nix, path: str, say: Say) -> Image | None:
+    """Return the image as the program makes it that `image push` built for the same pins."""
+    if not is_valid(nix, path):
+        return None
+    closure = pathinfo.path_infos(nix, [path], recursive=True)
+    if not pathinfo.is_intact(nix, *closure):
+        say(f"the store lacks something of {path}, or it was altered: that image is not made")
+        return None
+    return streamed.read(nix.on_disk(path), nix)
+
+
+def _settings(environment: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the container's configuration from a derivation that writes it as JSON."""
+    try:
+        found = json.loads(environment.get("text", ""))["config"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+Known = dict[str, tuple[PathInfo, str]]
+
+
+def _closure(nix: Nix, path: str, caches: Sequence[str], keys: Sequence[str]) -> Known:
+    """Return the closure of what an image is made of, from the first that knows it."""
+    if not path:
+        return {}
+    for cache in (None, *caches):
+        infos = pathinfo.path_infos(nix, [path], cache=cache, recursive=True)
+        trusted = _trusted(nix, infos, cache, keys)
+        if infos and len(trusted) == len(infos):
+            return trusted
+    return {}
+
+
+def _asked(nix: Nix, paths: set[str], caches: Sequence[str], keys: Sequence[str]) -> Known:
+    found: Known = {}
+    for cache in (None, *caches):
+        left = sorted(paths - found.keys())
+        found |= _trusted(nix, pathinfo.path_infos(nix, left, cache=cache), cache, keys)
+    return found
+
+
+def _trusted(nix: Nix, infos: dict[str, PathInfo], cache: str | None, keys: Sequence[str]) -> Known:
+    if cache is None:
+        return {path: (one, "the store") for path, one in infos.items()}
+    unsigned = pathinfo.unsigned(nix, infos, cache, keys)
+    return {path: (one, cache) for path, one in infos.items() if path not in unsigned}

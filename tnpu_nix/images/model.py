@@ -1,0 +1,182 @@
+"""What an image is, wherever it lies: a configuration, and layers that can be read as tars."""
+
+from __future__ import annotations
+
+import abc
+import gzip
+import hashlib
+import io
+import lzma
+import tarfile
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import IO, Any, cast
+
+from tnpu_nix.errors import TnpuError
+
+# What a stream that was cut short or altered raises while it is read.
+BROKEN_STREAM = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, tarfile.TarError)
+CHUNK = 1 << 20
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of an image."""
+
+    diff_id: str  # sha256 of the uncompressed tar, as in the image's configuration
+    member: str  # its name where the image lies: a member of the archive, or a blob's digest
+    size: int  # bytes there
+    compressed: bool = False  # whether they are those of the tar, or of a compressed one
+
+
+@dataclass(frozen=True)
+class Image(abc.ABC):
+    """An image: what its manifest and configuration say, and its layers."""
+
+    tag: str  # name:tag, "" where the place knows none
+    config: dict[str, Any]  # the OCI image configuration
+    layers: list[Layer]  # the lowest first
+
+    @property
+    @abc.abstractmethod
+    def where(self) -> str:
+        """Where it lies, as a user would write it."""
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of its manifest; None where there is no such manifest."""
+        return None
+
+    @abc.abstractmethod
+    def tars(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, IO[bytes]]]:
+        """Yield (member, uncompressed tar) of each layer once, in the order of the place.
+
+        A tar is read to its end before the next one is asked for.
+
+        Args:
+            wanted: members of `layers`; None for all.
+
+        Raises:
+            TnpuError: a layer cannot be read, or has another digest than the manifest says.
+        """
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that a container of this image starts with."""
+        return dict(one.split("=", 1) for one in self.settings.get("Env") or [])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The part of the configuration that a container starts with: Env, Cmd, Labels, …"""
+        return self.config.get("config") or {}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the image."""
+        return self.settings.get("Labels") or {}
+
+
+def layers_of(config: dict[str, Any], members: list[tuple[str, int, bool]]) -> list[Layer]:
+    """Return the layers of a configuration, whose manifest lists (member, size, compressed).
+
+    Raises:
+        ValueError: the two have not the same number of layers.
+        KeyError, TypeError: it is no image configuration.
+    """
+    pairs = zip(config["rootfs"]["diff_ids"], members, strict=True)
+    return [Layer(diff_id, *member) for diff_id, member in pairs]
+
+
+def sha256(data: bytes) -> str:
+    """Return the digest of bytes as manifests write it: ``sha256:`` and 64 hexadecimal digits."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+class Checked(io.RawIOBase):
+    """A stream that is hashed and counted while it is read."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._sha256 = hashlib.sha256()
+        self.size = 0  # bytes read so far
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = self._source.read(-1 if size is None else size)
+        self._sha256.update(data)
+        self.size += len(data)
+        return data
+
+    @property
+    def digest(self) -> str:
+        """The digest of what was read so far."""
+        return f"sha256:{self._sha256.hexdigest()}"
+
+    def finish(self, digest: str, name: str) -> None:
+        """Read what is left, and raise if the whole has not the digest that it should have."""
+        while self.read(CHUNK):
+            pass
+        if self.digest != digest:
+            raise TnpuError(
+                f"{name} is damaged or was altered: its content has the digest {self.digest},"
+                f" not {digest}",
+                "fetch or push the image again",
+            )
+
+
+class _Peeked(io.RawIOBase):
+    """A stream whose first bytes have been read already."""
+
+    def __init__(self, first: bytes, source: IO[bytes]) -> None:
+        self._first, self._source = first, source
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if not self._first:
+            return self._source.read(-1 if size is None else size)
+        if size is None or size < 0:
+            data, self._first = self._first + self._source.read(), b""
+        else:
+            data, self._first = self._first[:size], self._first[size:]
+        return data
+
+
+def decompressed(source: IO[bytes]) -> IO[bytes]:
+    """Return a layer's tar, whether it was compressed (gzip, zstd) or not."""
+    first = source.read(4)
+    stream = cast(IO[bytes], _Peeked(first, source))
+    if first.startswith(_GZIP):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
+    return cast(IO[bytes], _Zstd(stream)) if first == _ZSTD else stream
+
+
+class _Zstd(io.RawIOBase):
+    """A zstd stream, decompressed; its library is needed for such layers only."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        try:
+            import zstandard
+        except ImportError as error:
+            raise TnpuError(
+                "the image has layers compressed with zstd, which needs the Python package"
+                " zstandard",
+                "pip install 'tnpu-nix[images]'",
+            ) from error
+        self._error = zstandard.ZstdError
+        self._reader = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        try:
+            return self._reader.read(-1 if size is None else size)
+        except self._error as error:
+            raise OSError(str(error)) from error

@@ -1,0 +1,85 @@
+"""Images in a registry, read without being kept."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import IO, cast
+
+from tnpu_nix import reference, registry
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.images.manifest import parse
+from tnpu_nix.images.model import CHUNK, Image, decompressed, layers_of
+
+
+@dataclass(frozen=True)
+class Remote(Image):
+    """An image in a registry."""
+
+    repository: registry.Repository
+    manifest_digest: str
+
+    @property
+    def where(self) -> str:
+        """The reference of the image."""
+        return str(self.repository.reference)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the image's manifest."""
+        return self.manifest_digest
+
+    def tars(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, IO[bytes]]]:
+        """Yield (digest, uncompressed tar) of each layer, fetched while it is read."""
+        for digest in dict.fromkeys(layer.member for layer in self.layers):
+            if wanted is not None and digest not in wanted:
+                continue
+            stream = _Pieces(self.repository.blob(digest))
+            yield digest, decompressed(cast(IO[bytes], stream))
+            while stream.read(CHUNK):
+                pass  # the digest is known to be right when all has come
+
+
+class _Pieces(io.RawIOBase):
+    """An iterator of bytes as a stream."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._left = pieces, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            data, self._left = self._left + b"".join(self._pieces), b""
+            return data
+        if not self._left:
+            self._left = next(self._pieces, b"")
+        data, self._left = self._left[:size], self._left[size:]
+        return data
+
+
+def read(text: str, plain_http: bool = False) -> Remote:
+    """Read the manifest and the configuration of an image in a registry.
+
+    Args:
+        text: ``[docker://]host[:port]/name[:tag|@digest]``.
+        plain_http: speak HTTP without TLS to another machine.
+
+    Raises:
+        TnpuError: it is not there, or is no image.
+    """
+    named = reference.parse(text)
+    repository = registry.Repository(named, plain_http=plain_http)
+    found = repository.image(named.where)
+    try:
+        manifest = parse(found.content)
+        config = repository.config(found)
+        layers = layers_of(config, manifest.members())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TnpuError(
+            f"what {named} leads to is no image: {error!r}", "name the tag of an image"
+        ) from error
+    tag = f"{named.repository}:{named.tag}" if named.tag else ""
+    return Remote(tag, config, layers, repository, found.digest)

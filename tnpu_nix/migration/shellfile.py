@@ -1,0 +1,390 @@
+"""What the variables of a shell file of assignments are, found by reading and never by running.
+
+Only what the file itself says counts: nothing is taken from this process's environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tnpu_nix.migration.shellwords import (
+    Literal,
+    Opaque,
+    Parameter,
+    Part,
+    Token,
+    assigned,
+    has_braces,
+    tokens,
+)
+
+_ASSIGNMENT = re.compile(
+    r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<index>\[[^]]*\])?(?P<plus>\+?)=", re.S
+)
+_DECLARING = ("export", "readonly", "declare", "typeset", "local")
+_OPENING = ("if", "for", "while", "until", "case", "select", "{")
+_CLOSING = ("fi", "done", "esac", "}")
+_BETWEEN = ("then", "else", "elif", "do", "!", "time", "in")
+_REDIRECTIONS = ("<", ">", ">>", "<<", "<<-", "<<<", "<&", ">&", "<>", ">|", "&>", "&>>")
+# Commands of a shell that give no variable a value that could be told from the file.
+_HARMLESS = (":", "set", "shopt", "true", "umask", "trap")
+# Options of declare that make something else of a value than its text.
+_ATTRIBUTES = {
+    "a": "is an array",
+    "A": "is an array",
+    "i": "is arithmetic, which is not done here",
+    "n": "is a reference to another variable",
+}
+# What is for a shell or an editor, and means nothing in another file.
+_FOR_SHELLS = re.compile(r"#!|#\s*(?:shellcheck\b|vim?:|-\*-)")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A part of a value that cannot be told without running the file, or at all."""
+
+    source: str  # as it stands in the value; empty: the whole value is in doubt
+    reason: str
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable, as a file leaves it."""
+
+    name: str
+    file: str
+    line: int
+    value: str = ""  # what a gap leaves open stands in it as it is written
+    gaps: tuple[Gap, ...] = ()
+    comments: tuple[str, ...] = ()  # lines above it and behind it, each with its "#"
+    earlier: tuple[str, ...] = ()  # "value (line 3)", where it was assigned more than once
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A statement that is no assignment, and why it was passed over."""
+
+    file: str
+    line: int
+    text: str
+    reason: str
+
+
+@dataclass
+class Sheet:
+    """What a file, or several that are read one after the other, said."""
+
+    variables: dict[str, Variable] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+    head: list[str] = field(default_factory=list)  # comments at the top of a file
+    loose: list[str] = field(default_factory=list)  # comments that stand above no variable
+
+
+@dataclass(frozen=True)
+class _Value:
+    text: str
+    gaps: tuple[Gap, ...] = ()
+
+
+@dataclass
+class _Command:
+    """A simple command, and where it stands."""
+
+    words: list[Token] = field(default_factory=list)
+    doubt: str = ""  # why it may not be run at all
+    after: str = ""  # the operator that ends it
+
+
+def read(text: str, name: str, sheet: Sheet) -> None:
+    """Add what a shell file says to *sheet*; a later file sees the variables of an earlier one.
+
+    Raises:
+        TnpuError: a quote or bracket is never closed.
+    """
+    _Reader(name, sheet).read(text)
+
+
+class _Reader:
+    def __init__(self, name: str, sheet: Sheet) -> None:
+        self._name = name
+        self._sheet = sheet
+        self._blocks: list[tuple[str, int]] = []  # words that opened a block, and their lines
+        self._command = _Command()
+        self._chain = ""  # why what follows && or || may not be run
+        self._ended = ""  # a return or exit that ends the file
+        self._redirected = False
+        self._naming = False  # the name of a function follows
+        self._readonly: dict[str, int] = {}  # variables, and the lines that made them so
+        self._above: list[str] = []  # comments that wait for a variable
+        self._seen_statement = False
+        self._on_line: list[str] = []  # variables assigned on this line
+
+    def read(self, text: str) -> None:
+        empty = True
+        for token in tokens(text, self._name):
+            if token.kind == "comment":
+                self._comment(token)
+                empty = False
+            elif token.kind == "newline":
+                if self._command.words or self._command.doubt:
+                    self._finish(token.text)
+                if empty:
+                    self._blank_line()
+                empty = True
+                self._on_line = []
+                if not self._blocks:
+                    self._chain = ""
+            else:
+                empty = False
+                self._token(token)
+        self._sheet.loose += self._above
+
+    def _comment(self, token: Token) -> None:
+        if _FOR_SHELLS.match(token.text):
+            return
+        if token.alone:
+            self._above.append(token.text)
+            return
+        if self._command.words:
+            self._finish("\n")
+        for name in self._on_line[-1:]:
+            variable = self._sheet.variables[name]
+            behind = (*variable.comments, token.text)
+            self._sheet.variables[name] = replace(variable, comments=behind)
+        if not self._on_line:
+            self._sheet.loose.append(token.text)
+
+    def _blank_line(self) -> None:
+        if not self._seen_statement:
+            self._sheet.head += self._above
+            self._above = []
+
+    def _token(self, token: Token) -> None:
+        self._seen_statement = True
+        if token.kind == "word":
+            if self._redirected or self._naming:
+                self._redirected = self._naming = False
+            elif not self._reserved(token):
+                self._command.words.append(token)
+        elif token.text in _REDIRECTIONS:
+            self._redirected = True
+        elif token.text == "(":
+            if len(self._command.words) == 1:
+                self._command = _Command()  # the name of a function
+            self._finish(token.text)
+            self._blocks.append(("(", token.line))
+        elif token.text == ")":
+            if self._blocks and self._blocks[-1][0] == "case":
+                self._command = _Command()  # a pattern
+            self._finish(token.text)
+            if self._blocks and self._blocks[-1][0] == "(":
+                self._blocks.pop()
+        else:
+            self._finish(token.text)
+
+    def _reserved(self, token: Token) -> bool:
+        """Take note of a word that opens or closes a block; False for any other word."""
+        if self._command.words or any(
+            isinstance(one, Literal) and one.quoted for one in token.parts
+        ):
+            return False
+        if token.text == "function":
+            self._naming = True
+            return True
+        if token.text in _OPENING:
+            self._blocks.append((token.text, token.line))
+            # What follows is a name or a list of words, and no command.
+            return token.text not in ("for", "select", "case")
+        if token.text in _CLOSING:
+            if self._blocks:
+                self._blocks.pop()
+            return True
+        return token.text in _BETWEEN
+
+    def _finish(self, operator: str) -> None:
+        """Carry out what a command says, now that it is whole."""
+        command, self._command = self._command, _Command()
+        command.after = operator
+        doubt = self._ended or self._chain
+        if self._blocks:
+            word, line = self._blocks[-1]
+            doubt = f"is assigned inside `{word}` (line {line}), which is not run"
+        if operator in ("|", "|&", "&"):
+            doubt = doubt or "is assigned in a process of its own"
+        command.doubt = doubt
+        pure = self._carry_out(command) if command.words else True
+        if operator == "&&":
+            self._chain = self._chain or ("" if pure else "is assigned only if a command succeeds")
+        elif operator == "||":
+            self._chain = "is assigned only if a command fails"
+        elif operator in ("|", "|&"):
+            self._chain = "is assigned in a process of its own"
+        else:
+            self._chain = ""
+
+    def _carry_out(self, command: _Command) -> bool:
+        """Do a command's assignments; True if it is made of nothing else."""
+        count = 0
+        while count < len(command.words) and _ASSIGNMENT.match(command.words[count].text):
+            count += 1
+        assignments, rest = command.words[:count], command.words[count:]
+        if not rest:
+            for word in assignments:
+                self._assign(word, command.doubt)
+            return not any(isinstance(part, Opaque) for word in assignments for part in word.parts)
+        verb = rest[0].text
+        if assignments:
+            alone = f"is set for the command `{verb}` alone: quote a value that holds blanks"
+            for word in assignments:
+                self._assign(word, command.doubt or alone)
+        if verb in _DECLARING:
+            self._declare(verb, rest[1:], command.doubt)
+            return True
+        for word in rest:
+            self._value(word.parts, word.line, command.doubt)  # ${X:=default} assigns
+        if verb == "unset" and not command.doubt:
+            for word in rest[1:]:
+                self._sheet.variables.pop(word.text, None)
+        elif verb in ("return", "exit") and not command.doubt:
+            self._ended = f"stands behind the `{verb}` of line {rest[0].line}"
+        elif verb not in _HARMLESS and not assignments:
+            self._remark(command)
+        elif not self._sheet.variables:
+            self._sheet.head += self._above
+            self._above = []
+        return False
+
+    def _remark(self, command: _Command) -> None:
+        words = [word.text for word in command.words]
+        if command.after == "|" and self._blocks and self._blocks[-1][0] == "case":
+            return  # one of several patterns
+        if words[0] in (".", "source"):
+            reason = "reads another file: import that one too, before this one"
+        elif len(words) > 1 and words[1].startswith("="):
+            reason = "is no assignment to a shell: no blanks around ="
+        elif "=" in words[0] and not words[0].startswith(("[", "=")):
+            reason = "is no assignment to a shell: a name is made of letters, digits and _"
+        elif words[0] in ("for", "select", "case", "[", "[[", "test"):
+            return  # what stands inside is told of by itself
+        else:
+            reason = "is a command, and none is run"
+        text = " ".join(" ".join(words).split())
+        self._sheet.remarks.append(Remark(self._name, command.words[0].line, text, reason))
+
+    def _declare(self, verb: str, words: Sequence[Token], doubt: str) -> None:
+        letters = "r" if verb == "readonly" else ""
+        for word in words:
+            if word.text[:1] in "-+" and len(word.text) > 1:
+                letters += word.text[1:] if word.text.startswith("-") else ""
+                continue
+            kinds = "" if verb == "export" else letters
+            because = doubt or next((why for one, why in _ATTRIBUTES.items() if one in kinds), "")
+            because = because or ("is a brace expansion" if has_braces(word.parts) else "")
+            if _ASSIGNMENT.match(word.text):
+                self._assign(word, because, letters)
+            else:
+                self._assign_whole(word, because)
+            if "r" in letters:
+                self._readonly[word.text.split("=")[0].rstrip("+")] = word.line
+
+    def _assign_whole(self, word: Token, doubt: str) -> None:
+        """Do ``export "NAME=value"``, where the quotes are around all of it."""
+        value = self._value(word.parts, word.line, doubt)
+        match = _ASSIGNMENT.match(value.text)
+        if match and not match["index"] and not match["plus"]:
+            self._put(
+                match["name"], word.line, _Value(value.text[match.end() :], value.gaps), doubt
+            )
+
+    def _assign(self, word: Token, doubt: str, letters: str = "") -> None:
+        match = _ASSIGNMENT.match(word.text)
+        if match is None:
+            return
+        value = self._value(assigned(word.parts, match.end()), word.line, doubt)
+        if match["index"]:
+            value = _Value(value.text, (*value.gaps, Gap("", "is an array")))
+        if match["plus"]:
+            value = self._appended(match["name"], value)
+        if "l" in letters or "u" in letters:
+            text = value.text.lower() if "l" in letters else value.text.upper()
+            value = replace(value, text=text)
+        self._put(match["name"], word.line, value, doubt, bool(match["plus"]))
+
+    def _appended(self, name: str, value: _Value) -> _Value:
+        before = self._sheet.variables.get(name)
+        if before is None:
+            return value
+        return _Value(before.value + value.text, (*before.gaps, *value.gaps))
+
+    def _put(self, name: str, line: int, value: _Value, doubt: str, appended: bool = False) -> None:
+        if name in self._readonly:
+            reason = f"is refused by a shell: {name} is readonly since line {self._readonly[name]}"
+            self._sheet.remarks.append(Remark(self._name, line, f"{name}={value.text}", reason))
+            return
+        before = self._sheet.variables.get(name)
+        gaps = (*value.gaps, Gap("", doubt)) if doubt else value.gaps
+        earlier: tuple[str, ...] = ()
+        comments = tuple(self._above)
+        if before is not None:
+            comments = (*before.comments, *comments)
+            earlier = before.earlier
+            if (before.value, before.gaps) != (value.text, gaps) and not appended:
+                place = f"line {before.line}"
+                place += f" of {before.file}" if before.file != self._name else ""
+                earlier = (*earlier, f"{before.value} ({place})")
+        self._above = []
+        self._on_line.append(name)
+        self._sheet.variables[name] = Variable(
+            name, self._name, line, value.text, gaps, comments, earlier
+        )
+
+    def _value(self, parts: Sequence[Part], line: int, doubt: str) -> _Value:
+        """Return what a word stands for; ``${NAME:=word}`` assigns on the way."""
+        text = ""
+        gaps: list[Gap] = []
+        for part in parts:
+            if isinstance(part, Literal):
+                text += part.text
+                continue
+            if isinstance(part, Opaque):
+                value = _Value(part.source, (Gap(part.source, part.reason),))
+            else:
+                value = self._parameter(part, line, doubt)
+            text += value.text
+            gaps += value.gaps
+        return _Value(text, tuple(dict.fromkeys(gaps)))
+
+    def _parameter(self, part: Parameter, line: int, doubt: str) -> _Value:
+        held = self._sheet.variables.get(part.name)
+        kind = part.operator.lstrip(":") if part.word or part.operator[-1:] in "-=?+" else ""
+        if held is not None and held.gaps and kind:
+            # Whether it is set and not empty is not known either.
+            return _Value(
+                part.source, (Gap(part.source, f"rests on {part.name}, which is not known"),)
+            )
+        present = held is not None and not (part.operator.startswith(":") and held.value == "")
+        if kind == "+":
+            return self._value(part.word, line, doubt) if present else _Value("")
+        if kind in ("-", "=") and not present:
+            value = self._value(part.word, line, doubt)
+            if kind == "=":
+                self._put(part.name, line, value, doubt)
+            return value
+        if held is None or (kind == "?" and not present):
+            reason = f"is a reference to {part.name}, which the files do not define"
+            return _Value(part.source, (Gap(part.source, reason),))
+        return _shaped(held, "" if kind else part.operator, part.source)
+
+
+def _shaped(held: Variable, operator: str, source: str) -> _Value:
+    """Return a variable's value as ``${NAME:2:5}`` and its kin ask for it."""
+    if not operator:
+        return _Value(held.value, held.gaps)
+    if held.gaps:
+        return _Value(source, (Gap(source, f"rests on {held.name}, which is not known"),))
+    if operator in ("^^", ",,"):
+        return _Value(held.value.upper() if operator == "^^" else held.value.lower())
+    first, *length = (int(number) for number in operator.strip(":").split(":"))
+    return _Value(held.value[first : first + length[0]] if length else held.value[first:])

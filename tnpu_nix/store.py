@@ -1,0 +1,128 @@
+"""What a Nix store says without building: what is missing, how large paths are, who needs whom."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tnpu_nix import process
+from tnpu_nix.nix import Nix, failure
+
+_BUILT = re.compile(r"(?:this|these).* derivations? will be built:")
+_FETCHED = re.compile(r"(?:this|these).* paths? will be fetched")
+_FOLDER = "/nix/store"  # of a store of its own, too
+_PATH = re.compile(r"  (/\S+)$")
+# One edge of `nix-store --query --graph`: what is needed, and what needs it.
+_EDGE = re.compile(r'^"([^"]+)" -> "([^"]+)" ', re.M)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What a build would do, as Nix plans it."""
+
+    built: list[str]  # derivations, in the order that Nix would build them in
+    fetched: list[str]  # store paths that a substituter has
+
+
+@dataclass(frozen=True)
+class PathInfo:
+    """A store path that is there, in a store or in a binary cache."""
+
+    size: int  # bytes of its NAR
+    closure: int | None  # bytes of the NARs of its closure; None where nobody asked
+    download: int | None  # bytes of the file in a binary cache
+
+
+def dry_run(argv: Sequence[str], nix: Nix, what: str) -> Missing:
+    """Run a command of nix with ``--dry-run`` and return what it says it would do.
+
+    Raises:
+        TnpuError: it fails; *what* is what it was to find out.
+    """
+    done = process.run([*argv, "--dry-run"], env=nix.environment(), timeout=None)
+    if done.status != 0:
+        raise failure(what, done.stderr)
+    missing = Missing([], [])
+    into: list[str] | None = None
+    for line in done.stderr.splitlines():
+        if found := _PATH.match(line):
+            if into is not None:
+                into.append(found[1])
+        elif _BUILT.match(line):
+            into = missing.built
+        else:
+            into = missing.fetched if _FETCHED.match(line) else None
+    return missing
+
+
+def path_infos(
+    paths: Iterable[str], nix: Nix, cache: str | None = None, closure: bool = False
+) -> dict[str, PathInfo]:
+    """Return what the store, or the binary cache *cache*, knows of those *paths* that it holds.
+
+    Nothing is known where it cannot be asked.
+    """
+    wanted = list(paths)
+    if not wanted:
+        return {}
+    argv = ["nix", "path-info", "--json", *(["--closure-size"] if closure else []), *wanted]
+    done = process.run([*argv, *(["--store", cache] if cache else [])], env=nix.environment())
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        return {}
+    # Nix 2.8 prints a list, in which what is not there is not valid; later ones an object, in
+    # which that is null.
+    pairs: list[tuple[str, Any]] = (
+        [(one["path"], one) for one in answer] if isinstance(answer, list) else list(answer.items())
+    )
+    return {
+        path: PathInfo(one["narSize"], one.get("closureSize"), one.get("downloadSize"))
+        for path, one in pairs
+        if one and one.get("valid", True)
+    }
+
+
+def substituters(nix: Nix) -> list[str]:
+    """Return the URLs of the binary caches that nix is set to use, in its order."""
+    # The older name; later ones warn of it on standard error.
+    done = process.run(["nix", "show-config", "--json"], env=nix.environment())
+    try:
+        value = json.loads(done.stdout)["substituters"]["value"]
+    except (ValueError, KeyError):
+        return []
+    return value.split() if isinstance(value, str) else [str(one) for one in value]
+
+
+def derivation_graph(derivations: Iterable[str], nix: Nix) -> dict[str, set[str]]:
+    """Return each derivation that *derivations* need, themselves included → what it needs itself.
+
+    Sources that are files of the store, and no derivations, are left out.
+
+    Raises:
+        TnpuError: the store cannot be asked.
+    """
+    argv = ["nix-store", "--query", "--graph", *derivations]
+    done = process.run(argv, env=nix.environment(), timeout=None)
+    if done.status != 0:
+        raise failure("asking for the graph of derivations", done.stderr)
+    graph: dict[str, set[str]] = {path: set() for path in derivations}
+    for needed, by in _EDGE.findall(done.stdout):
+        if needed.endswith(".drv"):
+            graph.setdefault(f"{_FOLDER}/{by}", set()).add(f"{_FOLDER}/{needed}")
+            graph.setdefault(f"{_FOLDER}/{needed}", set())
+    return graph
+
+
+def size(count: int) -> str:
+    """Return a number of bytes for people, in the units that nix uses: ``12.3 MiB``."""
+    if count < 1024:
+        return f"{count} B"
+    value, unit = count / 1024, "KiB"
+    for larger in ("MiB", "GiB"):
+        if value >= 1024:
+            value, unit = value / 1024, larger
+    return f"{value:.1f} {unit}"
