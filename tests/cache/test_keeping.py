@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cache.conftest import SMALL, Lab, copy, edit, nix
-from tests.conftest import environment
+from tests.conftest import environment, run_command
 from tnpu_nix import pinsfile
 from tnpu_nix.cache import local
 from tnpu_nix.nix import Nix
@@ -194,6 +194,15 @@ def test_a_prune_waits_for_a_push_that_runs(moved: Lab) -> None:
             said += line
         assert spikes(moved) == 4
     assert running.wait() == 0 and spikes(moved) == 1
+
+
+def test_prune_needs_no_project(moved: Lab, tmp_path: Path) -> None:
+    """On the server the records are enough."""
+    (tmp_path / "elsewhere").mkdir()
+    words = ("cache", "prune", "--cache", moved.url, "--keep", "1")
+    done = run_command(*words, cwd=tmp_path / "elsewhere")
+    assert done.status == 0, done.err
+    assert spikes(moved) == 1 and moved.narinfo("spike").exists()
 
 
 def test_prune_is_for_folders(lab: Lab) -> None:

@@ -24,6 +24,7 @@ BUILD_TIME = ("llvm", "mlir", "lld", "llvm-toolchain")
 # Made only by those who ask for them: the cache has them if it was given them.
 OPTIONAL = ("tnpu-image-stream", "tnpu-nix")
 _ALIAS = "default"
+KEEP = 3  # sets of pins, where no pins.toml says how many
 
 _STATE, _FILE = ".tnpu-nix", "outputs.json"
 

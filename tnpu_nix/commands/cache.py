@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tnpu_nix.cache.current import BUILD_TIME, OPTIONAL, RUN_TIME, current, named, paths_of
+from tnpu_nix.cache.current import (
+    BUILD_TIME,
+    KEEP,
+    OPTIONAL,
+    RUN_TIME,
+    Current,
+    current,
+    named,
+    paths_of,
+)
 from tnpu_nix.cache.settings import KINDS
 from tnpu_nix.cache.stores import cache as cache_of
 from tnpu_nix.commands.cache_options import (
@@ -22,6 +31,9 @@ from tnpu_nix.commands.cache_options import (
 from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
+
+if TYPE_CHECKING:
+    from tnpu_nix.cache.push import Pushed
 
 # What takes longer to load than `status` to run is imported where it is used.
 
@@ -128,13 +140,18 @@ def push(
         done = pushes.push(now, paths, target, nix, session.access, watch, say)
     if as_json:
         click.echo(json.dumps(asdict(done), indent=2))
-        return
+    else:
+        click.echo(_summary(done))
+
+
+def _summary(done: Pushed) -> str:
+    """Return what a push did, for people."""
     words = (
         f"{len(done.uploaded)} of {done.paths} paths uploaded, {done.size / 1e6:.1f} MB unpacked"
     )
     words += f"; {len(done.mended)} of them were damaged there" if done.mended else ""
     words += f"; {len(done.signed)} signed that were there" if done.signed else ""
-    click.echo(f"{target.cache.address}: {words}")
+    return f"{cache_of(done.url).address}: {words}"
 
 
 @cache.command()
@@ -274,6 +291,17 @@ def use(context: click.Context, kind: str, urls: tuple[str, ...], keys: tuple[st
         click.echo(line)
 
 
+def _project(context: click.Context, nix: Nix, needed: bool) -> Current | None:
+    """Return what the project stands for; None outside of one, if that will do."""
+    try:
+        root = root_of(context)
+    except TnpuError:
+        if needed:
+            raise
+        return None
+    return current(root, nix)
+
+
 @cache.command()
 @click.option(
     "--cache", "url", metavar="URL", help="The file:// cache; by default push in [cache]."
@@ -309,20 +337,24 @@ def prune(
     store: Path | None,
     as_json: bool,
 ) -> None:
-    """Remove from a file:// cache what neither the current pins nor the last sets pushed reach."""
+    """Remove from a file:// cache what neither the current pins nor the last sets pushed reach.
+
+    Outside of a project, with --cache, the last sets pushed are all that counts.
+    """
     from tnpu_nix.cache import prune as prunes
     from tnpu_nix.cache.status import size
 
-    now = current(root_of(context), nix_of(store, offline_profile))
-    place = url or now.push
-    if place is None:
+    now = _project(context, nix_of(store, offline_profile), needed=url is None)
+    place = url or (now and now.push)
+    if not place:
         raise TnpuError("no cache to prune", "name it with --cache file:///folder")
     folder = cache_of(place).folder
     if folder is None:
         raise TnpuError(
             f"{place} is no file:// cache", "prune where its files are, with --cache file:///folder"
         )
-    limits = prunes.Limits(keep or now.keep, now.digest, grace * 3600, foreign)
+    count = keep or (now.keep if now else KEEP)
+    limits = prunes.Limits(count, now.digest if now else None, grace * 3600, foreign)
     plan = prunes.prune(folder, limits, dry_run, say)
     if as_json:
         shown = {"kept": [one.digest for one in plan.kept], "paths": plan.paths, "bytes": plan.size}
