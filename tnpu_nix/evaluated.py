@@ -1,20 +1,18 @@
 """The last evaluation of a project's flake, kept for as long as nothing that it is made of changes.
 
-A flake's evaluation sees its own files and its locked inputs and nothing else, so that the same
-files give the same derivations. nix keeps evaluations too, but of no flake in a plain folder.
+nix keeps evaluations too, but of no flake in a plain folder.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from tnpu_nix import flake, place
+from tnpu_nix import fingerprint, flake
 from tnpu_nix.flake import Output
 from tnpu_nix.nix import Nix
 from tnpu_nix.transaction import STATE_FOLDER
@@ -35,7 +33,7 @@ def outputs(
         TnpuError: the flake does not evaluate, or what *check* raises.
     """
     wanted = list(names)
-    key = _key(root, wanted, nix)
+    key = fingerprint.of(str(root), wanted, nix.store, nix.offline_profile)
     kept = _kept(root, key, nix)
     if kept is not None:
         return kept
@@ -43,28 +41,6 @@ def outputs(
         found = flake.evaluate(copy, nix, wanted, check)
     _keep(root, key, found)
     return found
-
-
-def _key(root: Path, names: list[str], nix: Nix) -> str:
-    """Return a digest of all that the evaluation, and the check beside it, depend on."""
-    digest = hashlib.sha256(repr((names, nix.store, nix.offline_profile)).encode())
-    for path in _project_files(root):
-        text = path.read_bytes() if path.is_file() else b"-"
-        digest.update(f"{path.relative_to(root)} {len(text)}\n".encode() + text)
-    # tnpu-nix itself, with its templates and hostpkgs: when it was installed will do.
-    for path in sorted(Path(__file__).parent.rglob("*")):
-        if path.suffix != ".pyc" and path.is_file():
-            found = path.stat()
-            digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
-
-
-def _project_files(root: Path) -> Iterator[Path]:
-    yield from (root / name for name in (place.FILE_NAME, place.FLAKE, place.LOCK))
-    # What makes the front end an output of its own repository.
-    yield root / "tnpu_nix" / "cli.py"
-    yield root / place.WORKFLOW  # generated, too, and so part of the check
-    yield from sorted(path for path in (root / "nix").rglob("*") if path.is_file())
 
 
 def _kept(root: Path, key: str, nix: Nix) -> dict[str, Output] | None:

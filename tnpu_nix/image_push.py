@@ -91,6 +91,7 @@ def push(
         try:
             if failures:  # making the image again is for a registry that is there again
                 repository.transport.log_in()
+                known.doubt()
             with process.stream_stdout(command_for(script, nix), env=nix.environment()) as stream:
                 read = _read(stream, repository, known, result, watch)
             return _finish(read, repository, tag, result)

@@ -1,55 +1,19 @@
 """What is known of the image of the present pins, kept from one command to the next.
 
-The tag is what an evaluation of the flake gives, which is a pure function of its files. It is kept
-under their fingerprint, and with it how the registry was last found to have that tag.
+The tag is what an evaluation of the flake gives. It is kept under the fingerprint of the project's
+files, and with it how the registry was last found to have that tag.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Iterator
 
 # Loaded by every `image ensure`, which is to take no longer than its question to the registry:
 # nothing that takes time to load belongs here, pathlib included.
 
 _FOLDER = ".tnpu-nix"
 _FILE = "image.json"
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
-
-
-def fingerprint(root: str, offline_profile: bool) -> str:
-    """Return a hash of all files that a project's tag depends on, this program's included."""
-    hashed = hashlib.sha256(b"offline" if offline_profile else b"")
-    for path in _files(root, offline_profile):
-        try:
-            with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-                content = file.read()
-        except OSError:
-            content = b""
-        name = os.fsencode(path)
-        hashed.update(b"%d %d %s" % (len(name), len(content), name))
-        hashed.update(content)
-    return hashed.hexdigest()
-
-
-def _files(root: str, offline_profile: bool) -> Iterator[str]:
-    for name in ("pins.toml", "flake.nix", "flake.lock"):
-        yield f"{root}/{name}"
-    yield from _below(f"{root}/nix")
-    # What the generated files should look like is part of the answer: stale ones are refused.
-    yield from _below(f"{_PACKAGE}/templates")
-    yield f"{_PACKAGE}/render.py"
-    yield f"{_PACKAGE}/pins.py"
-    if offline_profile:
-        yield from _below(f"{_PACKAGE}/offline/hostpkgs")
-
-
-def _below(folder: str) -> Iterator[str]:
-    for where, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        yield from (f"{where}/{name}" for name in sorted(names))
 
 
 def remembered(root: str, key: str) -> dict[str, str]:

@@ -57,6 +57,11 @@ class KnownLayers:
             return self.add(diff_id, other)
         return None
 
+    def doubt(self) -> None:
+        """Ask again for what was found: the registry has been away, and may have lost it."""
+        self._noted |= self._there
+        self._there = {}
+
     def add(self, diff_id: str, blob: Blob) -> Blob:
         """Note that the repository has a layer."""
         self._there[diff_id] = blob

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -221,9 +221,13 @@ def stream_stdout(
                 _end_group(process)
             listener.join(timeout=5.0)
     if status != 0:
-        lines = tuple(mask(line.rstrip("\n")) for line in said)
-        raise ProgramFailedError(
-            f"{Path(words[0]).name} failed: {lines[-1] if lines else f'exit status {status}'}",
-            "its own words are above",
-            lines[:-1],
-        )
+        raise _failed(words[0], status, said)
+
+
+def _failed(program: str, status: int | None, said: Iterable[str]) -> ProgramFailedError:
+    lines = tuple(mask(line.rstrip("\n")) for line in said)
+    return ProgramFailedError(
+        f"{Path(program).name} failed: {lines[-1] if lines else f'exit status {status}'}",
+        "its own words are above",
+        lines[:-1],
+    )

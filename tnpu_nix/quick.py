@@ -12,7 +12,7 @@ import json
 import os
 import sys
 
-from tnpu_nix import image_tag
+from tnpu_nix import fingerprint, image_tag
 
 TYPE_CHECKING = False  # typing takes a while to load
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def answered(arguments: list[str]) -> bool:
         options = _options(arguments)
         root = _root()
         offline = "--offline-profile" in options
-        kept = image_tag.remembered(root, image_tag.fingerprint(root, offline))
+        kept = image_tag.remembered(root, fingerprint.of(root, offline))
         hit = json.loads(kept["hit"])
         github = os.environ["GITHUB_OUTPUT"] if "--github-output" in options else None
         if hit["situation"] != situation(options.get("--to")):

@@ -76,26 +76,22 @@ def refused(
     """
     codes, messages = _said(body)
     said = f" ({'; '.join(messages)})" if messages else ""
-    host = reference.host
-    right = "pull from" if method in ("GET", "HEAD") else "push to"
-    logged_in = f"as {who.user!r}, from {who.source}" if who else ""
-    if status == 401 and who is not None:
-        text = f"{host} does not take the credentials for {reference.name}: {logged_in}"
-        hint = f"run `docker login {host}` or `skopeo login {host}` anew"
-    elif status == 401:
-        text = f"{host} wants a user and password for {reference.name}, and there are none"
-        hint = (
-            f"run `docker login {host}` or `skopeo login {host}`, or set {USER_VARIABLE} and"
-            f" {PASSWORD_VARIABLE} (read: {credentials.described()})"
-        )
+    host, name = reference.host, reference.name
+    reads = method in ("GET", "HEAD")
+    if status == 401:
+        text, hint = _unknown_user(reference, who)
     elif status in (403, 405) or "DENIED" in codes:
-        text = f"{host} denies the right to {right} {reference.name}{said}"
-        hint = f"ask for that right for {logged_in}" if who else f"log in: `docker login {host}`"
-    elif status == 404 and method not in ("GET", "HEAD"):
-        text = f"{host} knows no repository {reference.name} that could be pushed to{said}"
+        text = f"{host} denies the right to {'pull from' if reads else 'push to'} {name}{said}"
+        hint = (
+            f"ask for that right for {who.user!r}, from {who.source}"
+            if who
+            else f"log in: `docker login {host}`"
+        )
+    elif status == 404 and not reads:
+        text = f"{host} knows no repository {name} that could be pushed to{said}"
         hint = "check the name; some registries want the project or repository made before"
     elif status == 404:
-        text = f"{host} has no {what} of {reference.name}{said}"
+        text = f"{host} has no {what} of {name}{said}"
         hint = "check the name and the tag; `tnpu-nix image ensure` makes the tag of these pins"
     elif status == 429:
         text = f"{host} takes no more requests for now (status 429){said}"
@@ -104,9 +100,27 @@ def refused(
         text = f"{host} is in trouble: it answered with status {status} for {what}{said}"
         hint = "try again later; its administrator finds the reason in the registry's log"
     else:
-        text = f"{host} answered with status {status} for {what} of {reference.name}{said}"
+        text = f"{host} answered with status {status} for {what} of {name}{said}"
         hint = "check that this is a registry, and the proxy before it"
     return RegistryError(text, hint, status, codes)
+
+
+def _unknown_user(reference: Reference, who: Credentials | None) -> tuple[str, str]:
+    host, name = reference.host, reference.name
+    if who is not None:
+        return (
+            f"{host} does not take the credentials for {name}: {_shown(who)}",
+            f"run `docker login {host}` or `skopeo login {host}` anew",
+        )
+    return (
+        f"{host} wants a user and password for {name}, and there are none",
+        f"run `docker login {host}` or `skopeo login {host}`, or set {USER_VARIABLE} and"
+        f" {PASSWORD_VARIABLE} (read: {credentials.described()})",
+    )
+
+
+def _shown(who: Credentials) -> str:
+    return f"as {who.user!r}, from {who.source}"
 
 
 def _said(body: bytes) -> tuple[tuple[str, ...], list[str]]:

@@ -170,9 +170,8 @@ class Transport:
                 continue
             if answer.status in accept:
                 return answer
-            problem = self._refusal(method, what or path.split("?")[0], answer)
             if failures == most or answer.status not in _RETRIED:
-                raise problem
+                raise self._refusal(method, what or path.split("?")[0], answer)
             time.sleep(self.patience.pause(failures, answer.headers.get("Retry-After")))
         raise AssertionError("tries is at least 1")
 

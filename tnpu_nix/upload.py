@@ -129,25 +129,40 @@ def upload_layer(repository: Repository, layer: Compressed, sent: Callable[[int]
             sent(length)
             return Blob(layer.digest, layer.size)
 
-        def body() -> Iterator[bytes]:
-            while head:
-                yield from _told(head.pop(0), sent)
-            for piece in pieces:
-                yield from _told(piece, sent)
-
-        location = _begin(repository)
-        answer = repository.transport.request(
-            "PATCH",
-            location,
-            headers={"Content-Type": "application/octet-stream"},
-            body=body(),
-            accept=(202,),
-            tries=1,
-            what="upload",
-        )
-        location = answer.headers.get("Location") or location
-        _finish(repository, location, layer.digest, b"")
+        _stream(repository, head, pieces, layer, sent)
     return Blob(layer.digest, layer.size)
+
+
+def _stream(
+    repository: Repository,
+    head: list[bytes],
+    rest: Iterator[bytes],
+    layer: Compressed,
+    sent: Callable[[int], None],
+) -> None:
+    """Send a layer in one request of unknown length.
+
+    That is how docker pushes, and what every registry takes; some refuse requests that say which
+    range of the blob they carry.
+    """
+
+    def body() -> Iterator[bytes]:
+        while head:
+            yield from _told(head.pop(0), sent)
+        for piece in rest:
+            yield from _told(piece, sent)
+
+    location = _begin(repository)
+    answer = repository.transport.request(
+        "PATCH",
+        location,
+        headers={"Content-Type": "application/octet-stream"},
+        body=body(),
+        accept=(202,),
+        tries=1,
+        what="upload",
+    )
+    _finish(repository, answer.headers.get("Location") or location, layer.digest, b"")
 
 
 def _told(piece: bytes, sent: Callable[[int], None]) -> Iterator[bytes]:

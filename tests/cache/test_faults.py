@@ -15,7 +15,7 @@ import pytest
 
 from tests.cache.conftest import SMALL, Lab, nix
 from tests.cache.web import Nginx
-from tests.conftest import environment
+from tests.conftest import environment, run_with_mounts
 
 
 def replace(file: Path, pattern: str, new: str) -> None:
@@ -273,3 +273,36 @@ def test_a_build_goes_on_without_a_dead_cache(
     assert built.status == 0, built.err
     assert "fetched spike" in built.err and "building" not in built.err
     assert "going on without http://127.0.0.1:9" in built.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a store at /nix")
+@pytest.mark.parametrize("configured", [False, True])
+def test_a_daemon_that_does_not_trust_the_user_is_named(
+    lab: Lab, tmp_path: Path, configured: bool
+) -> None:
+    """A daemon of the test's own on a store of its own, mounted where only the test sees it."""
+    socket, conf = tmp_path / "socket", tmp_path / "conf"
+    conf.mkdir()
+    lines = ["build-users-group =", "substituters =", "trusted-users = nobody"]
+    if configured:
+        lines.append(lab.cache("use", "daemon", "--cache", lab.url).out)
+    (conf / "nix.conf").write_text("\n".join(lines))
+    mounts = f"""
+      mkdir -p {lab.reader}/nix/store {lab.reader}/nix/var/nix /nix
+      mount --bind {lab.reader}/nix /nix
+      export NIX_DAEMON_SOCKET_PATH={socket}
+      # "local", or it would take the daemon that it is for its own store's.
+      NIX_REMOTE=local NIX_CONF_DIR={conf} \\
+        setpriv --pdeathsig TERM nix-daemon >{tmp_path}/log 2>&1 &
+      trap "kill $!" EXIT
+      until test -S {socket}; do sleep 0.1; done
+      export NIX_REMOTE=daemon
+    """
+    words = ["cache", "pull", "pk", "--cache", lab.url, "--offline-profile"]
+    done = run_with_mounts(mounts, *words, cwd=lab.project.root, env=lab.project.env)
+    if configured:
+        assert done.status == 0, done.err
+        assert lab.in_store("pk").exists()
+    else:
+        done.failed_with("the Nix daemon does not take these caches", "cache use daemon")
+        assert lab.empty()

@@ -10,11 +10,11 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tnpu_nix import __version__, place
+from tnpu_nix import fingerprint, place
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 
@@ -26,10 +26,6 @@ OPTIONAL = ("tnpu-image-stream", "tnpu-nix")
 _ALIAS = "default"
 
 _STATE, _FILE = ".tnpu-nix", "outputs.json"
-# The files of `flake.copied`, which Nix is given, and pins.toml.
-_FILES = (place.FILE_NAME, "flake.nix", "flake.lock", "pyproject.toml", "README.md")
-_FOLDERS = ("nix", "tnpu_nix")
-_HOSTPKGS = Path(__file__).parent.parent / "offline" / "hostpkgs"
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ def current(root: Path, nix: Nix) -> Current:
         TnpuError: pins.toml has faults, a generated file is not as it says, or the flake does not
             evaluate.
     """
-    key = _key(root, nix)
+    key = fingerprint.of(str(root), nix.offline_profile)
     memo = root / _STATE / _FILE
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         kept = json.loads(memo.read_text())
@@ -101,31 +97,6 @@ def state_folder(root: Path) -> Path:
     if not ignore.exists():
         ignore.write_text("*\n")
     return folder
-
-
-def _files(root: Path, nix: Nix) -> Iterator[tuple[str, Path]]:
-    """Yield every file that the flake consists of, with the name that it has for the flake."""
-    yield from ((name, root / name) for name in _FILES)
-    folders = [(root, name) for name in _FOLDERS]
-    if nix.offline_profile:
-        folders.append((_HOSTPKGS.parent, _HOSTPKGS.name))
-    for above, folder in folders:
-        for parent, below, names in os.walk(above / folder):
-            below[:] = sorted(name for name in below if name != "__pycache__")
-            files = (Path(parent, name) for name in sorted(names))
-            yield from ((path.relative_to(above).as_posix(), path) for path in files)
-
-
-def _key(root: Path, nix: Nix) -> str:
-    whole = hashlib.sha256(f"{__version__} {nix.offline_profile}".encode())
-    for name, path in _files(root, nix):
-        try:
-            content = path.read_bytes()
-        except OSError:
-            continue  # not there, or nothing that Nix can read either
-        whole.update(f"\0{name}\0{path.stat().st_mode & 0o111}\0{len(content)}\0".encode())
-        whole.update(content)
-    return whole.hexdigest()
 
 
 def _evaluate(root: Path, nix: Nix) -> Current:

@@ -16,6 +16,9 @@ _AT_A_TIME = 500  # paths in one argument list
 
 def is_on_disk(nix: Nix, path: str) -> bool:
     """Tell whether something lies at a store path, whatever Nix knows of it."""
+    theirs = os.environ.get("NIX_REMOTE", "")
+    if nix.store is None and theirs.startswith("/"):
+        return os.path.lexists(f"{theirs}{path}")  # a store that the user chose without us
     return os.path.lexists(nix.on_disk(path))
 
 

@@ -219,7 +219,7 @@ def _repair(
     done = process.run(argv, env=reading.environment(), timeout=None)
     if done.status != 0 or not local.is_on_disk(nix, path):
         raise TnpuError(
-            f"{path} is gone from the disk, and no cache has it to mend that",
-            "`nix-store --verify --repair` rebuilds such paths",
+            f"{path} is gone from the disk, and could not be fetched anew",
+            "`nix-store --verify --repair`, run by the owner of the store, mends it",
             tuple(done.stderr.splitlines()[-3:]),
         )

@@ -186,7 +186,15 @@ def _there(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> dict[s
 def _copy(paths: Sequence[str], missing: int, target: Target, nix: Nix, watch: Watcher) -> None:
     if target.key_file is not None and not target.cache.is_binary_cache:
         # A store on another machine keeps the signatures that it is given.
-        argv = ["nix", "store", "sign", "--recursive", "--key-file", str(target.key_file), *paths]
+        argv = [
+            "nix",
+            "store",
+            "sign",
+            "--recursive",
+            "--key-file",
+            str(target.key_file.absolute()),
+            *paths,
+        ]
         done = process.run(argv, env=nix.environment(), timeout=None)
         if done.status != 0:
             raise failure("signing what is pushed", done.stderr)
@@ -229,7 +237,7 @@ def _sign(target: Target, paths: Sequence[str], nix: Nix) -> list[str]:
     if not unsigned:
         return []
     argv = ["nix", "store", "sign", "--store", target.cache.url]
-    argv += ["--key-file", str(target.key_file), *unsigned]
+    argv += ["--key-file", str(target.key_file.absolute()), *unsigned]
     with mend.one_at_a_time(target.cache):
         done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:

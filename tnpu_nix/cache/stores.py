@@ -191,7 +191,8 @@ def _from_nix(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> Fou
         raise UnavailableError("nix printed no answer that can be read") from error
     said = [line for line in done.stderr.splitlines() if line.strip()]
     reason = next((line for line in said if "error:" in line), said[-1] if said else "no reason")
-    reason = re.sub(r"\x1b\[[0-9;]*m|^\s*error:\s*", "", reason)
+    reason = re.sub(r"\x1b\[[0-9;]*m", "", reason)
+    reason = re.sub(r"^\s*(error(?: \(ignored\))?:\s*)+", "", reason)
     raise UnavailableError(" ".join(reason.split())[:200])
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tnpu_nix import image_tag
+from tnpu_nix import fingerprint, image_tag
 from tnpu_nix.commands.network import Network, registry_options
 from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
@@ -49,7 +49,7 @@ def _nix_options(command: _Command) -> _Command:
 
 def _values(root: Path, nix: Nix) -> dict[str, str]:
     """Return ``tag``, and ``repository`` where pins.toml has one; evaluated or remembered."""
-    key = image_tag.fingerprint(str(root), nix.offline_profile)
+    key = fingerprint.of(str(root), nix.offline_profile)
     if kept := image_tag.remembered(str(root), key):
         return kept
     from tnpu_nix import build, flake, pinsfile
@@ -205,7 +205,7 @@ def _keep_way(root: Path, nix: Nix, to: str | None, repository: Repository, foun
     way = repository.transport.way(f"manifests/{found.tag}")
     if way is None:
         return
-    key = image_tag.fingerprint(str(root), nix.offline_profile)
+    key = fingerprint.of(str(root), nix.offline_profile)
     values = image_tag.remembered(str(root), key)
     hit = {
         **way,
