@@ -183,6 +183,16 @@ def test_an_evaluation_is_not_kept_past_a_change(bench: Project) -> None:
         assert planned(bench) == before
 
 
+def test_a_second_plan_loads_nothing_that_takes_long(bench: Project) -> None:
+    """To load what reads pins.toml and writes templates takes longer than all the rest."""
+    for loaded in (True, False):
+        done = bench.run("plan", "--offline-profile", env={"PYTHONPROFILEIMPORTTIME": "1"})
+        assert done.status == 0
+        modules = {line.rsplit("|", 1)[-1].strip() for line in done.err.splitlines()}
+        slow = {"pydantic", "jinja2", "tomlkit"}
+        assert modules & slow == (slow if loaded else set())
+
+
 def test_what_a_build_refuses_is_refused(bench: Project) -> None:
     assert bench.run("plan", "--offline-profile").status == 0
     text = bench.pins.read_text()

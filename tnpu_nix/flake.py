@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tnpu_nix import git, place, process
 from tnpu_nix.nix import Nix, failure
-from tnpu_nix.pins import Toolchain
+
+if TYPE_CHECKING:
+    from tnpu_nix.pins import Toolchain
 
 TARGETS = (
     *("tnpu-image", "tnpu-image-stream", "llvm", "mlir", "lld", "llvm-toolchain", "llvm-tools"),
