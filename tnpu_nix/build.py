@@ -66,15 +66,32 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
         argv += ["--json", "--log-format", "internal-json"]
         answer = scratch / "answer.json"
         log = Log(watch)
-        with process.stream_stderr(argv, env=nix.environment(), stdout_file=answer) as running:
-            assert running.stderr is not None
-            for line in running.stderr:
-                log.read(line)
-            status = running.wait()
-        if status != 0:
+        if run_logged(argv, nix, log, answer) != 0:
             raise _failed(target, log)
         outputs = json.loads(answer.read_text())[0]["outputs"]
     return Built(outputs.get("out") or next(iter(outputs.values())), log.finished)
+
+
+def run_logged(
+    argv: list[str],
+    nix: Nix,
+    log: Log,
+    answer: Path,
+    until: Callable[[], bool] = lambda: False,
+) -> int | None:
+    """Run a nix that logs in internal-json, and return its exit status.
+
+    Args:
+        answer: the file for its standard output.
+        until: asked after each line; once it is true nix is stopped, and None returned.
+    """
+    with process.stream_stderr(argv, env=nix.environment(), stdout_file=answer) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            log.read(process.mask(line))
+            if until():
+                return None
+        return running.wait()
 
 
 class Log:

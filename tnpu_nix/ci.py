@@ -28,19 +28,9 @@ class _SlurmOption:
 
 def workflow(toolchain: Toolchain) -> str:
     """Return the text of the workflow file."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tnpu_nix", "templates/ci"),
-        undefined=jinja2.StrictUndefined,
-        # The usual "{{" is what GitHub's own expressions begin with, "{#" a shell's lengths.
-        variable_start_string="{=",
-        variable_end_string="=}",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    loader = jinja2.PackageLoader("tnpu_nix", "templates/ci")
+    # The usual "{{" is what GitHub's own expressions begin with.
+    environment = render.environment(loader, "{=", "=}")
     environment.filters["yaml"] = _yaml
     tokens = {pin.token_env for _, pin in toolchain.pins.items() if pin.token_env is not None}
     body = environment.get_template("tnpu.yml.j2").render(

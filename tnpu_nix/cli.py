@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
@@ -12,11 +11,11 @@ from pathlib import Path
 import click
 
 from tnpu_nix import __version__
+from tnpu_nix.commands.lazy import LazyGroup
 from tnpu_nix.commands.options import say
 from tnpu_nix.errors import TnpuError
 
-# Verb → module of tnpu_nix.commands, and the command in it. Only the one that is called is loaded:
-# what all of them need together takes longer to load than a quick one takes to run.
+# Verb → module of tnpu_nix.commands, and the command in it.
 _COMMANDS = {
     "build": ("build", "build"),
     "bump": ("bump", "bump"),
@@ -37,20 +36,8 @@ _COMMANDS = {
 }
 
 
-class _Group(click.Group):
+class _Group(LazyGroup):
     """Turns every failure into two lines and exit status 1; --debug shows the traceback."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, name = _COMMANDS[cmd_name]
-        command: click.Command = getattr(
-            importlib.import_module(f"tnpu_nix.commands.{module}"), name
-        )
-        return command
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -86,7 +73,7 @@ def _as_tnpu_error(error: BaseException) -> TnpuError:
             )
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group, table=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tnpu-nix")
 @click.option(
     "--project",

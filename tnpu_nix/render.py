@@ -64,10 +64,15 @@ def _image_links(links: Mapping[str, str]) -> str:
     return f"{{\n{lines}  }}"
 
 
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=_TEMPLATES,
+def environment(
+    loader: jinja2.BaseLoader, opening: str = "{{", closing: str = "}}"
+) -> jinja2.Environment:
+    """Return how templates of generated files are read; a value stands between the marks."""
+    return jinja2.Environment(
+        loader=loader,
         undefined=jinja2.StrictUndefined,
+        variable_start_string=opening,
+        variable_end_string=closing,
         # The usual "{#" is what a shell's array length begins with.
         comment_start_string="<#",
         comment_end_string="#>",
@@ -76,7 +81,11 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters |= {
+
+
+def _nix_templates() -> jinja2.Environment:
+    found = environment(_TEMPLATES)
+    found.filters |= {
         "nixstr": nix_string,
         "nixinner": nix_inner,
         "nixattr": nix_attribute,
@@ -85,7 +94,7 @@ def _environment() -> jinja2.Environment:
         "cmakebool": lambda value: "ON" if value else "OFF",
         "checkout_name": lambda pin: checkout_name(pin.url, pin.rev),
     }
-    return environment
+    return found
 
 
 def lock(toolchain: Toolchain) -> str:
@@ -151,7 +160,7 @@ def render(toolchain: Toolchain) -> dict[str, str]:
     The header of each names the generator and the checksum of what follows, by which an edit by
     hand is noticed later without any state beside the files.
     """
-    environment = _environment()
+    environment = _nix_templates()
     requires = (f"python.pkgs.{nix_attribute(name)}" for name in toolchain.triton.build_requires)
     packages = (f"ps.{nix_attribute(name)}" for name in toolchain.python.packages)
     more_flags = toolchain.triton.cmake_flags

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from tnpu_nix import git, process
-from tnpu_nix.build import Log, Watcher
+from tnpu_nix.build import Log, Watcher, run_logged
 from tnpu_nix.cache import local, settings, stores
 from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.current import paths_of
@@ -149,20 +149,15 @@ def _realise(
     reading = settings.reading(nix, caches, keys, access)
     argv = ["nix-store", "--realise", "--max-jobs", "0", "--log-format", "internal-json", *paths]
     log = Log(watch)
-    with (
-        git.temporary_folder() as scratch,
-        process.stream_stderr(
-            argv, env=reading.environment(), stdout_file=scratch / "answer"
-        ) as running,
-    ):
-        assert running.stderr is not None
-        for line in running.stderr:
-            log.read(process.mask(line))
-            said = " ".join(log.messages[-3:] + log.warnings[-3:])
-            broke = [one for one in caches if one.address in said and BROKE_OFF.search(said)]
-            if broke and len(broke) < len(caches):
-                return log, 1, broke
-        return log, running.wait(), []
+
+    def broken() -> list[Cache]:
+        said = " ".join(log.messages[-3:] + log.warnings[-3:])
+        found = [one for one in caches if one.address in said and BROKE_OFF.search(said)]
+        return found if len(found) < len(caches) else []
+
+    with git.temporary_folder() as scratch:
+        status = run_logged(argv, reading, log, scratch / "answer", lambda: bool(broken()))
+    return (log, 1, broken()) if status is None else (log, status, [])
 
 
 def _said(log: Log) -> str:

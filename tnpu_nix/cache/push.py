@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tnpu_nix import git, process
-from tnpu_nix.build import PUSHING, Log, Watcher
+from tnpu_nix.build import PUSHING, Log, Watcher, run_logged
 from tnpu_nix.cache import keys, local, mend, records, settings, stores
 from tnpu_nix.cache.access import Access, NotThereError, UnavailableError
 from tnpu_nix.cache.current import OPTIONAL, Current, paths_of
@@ -217,16 +217,9 @@ def _copy_once(paths: Sequence[str], target: Target, nix: Nix, watch: Watcher) -
     """Run nix once; return None, or what it said when it failed."""
     argv = ["nix", "copy", "--to", target.url, "--log-format", "internal-json", "-v", *paths]
     log = Log(watch, PUSHING)
-    with (
-        git.temporary_folder() as scratch,
-        process.stream_stderr(
-            argv, env=nix.environment(), stdout_file=scratch / "answer"
-        ) as running,
-    ):
-        assert running.stderr is not None
-        for line in running.stderr:
-            log.read(process.mask(line))
-        return None if running.wait() == 0 else "\n".join(log.messages)
+    with git.temporary_folder() as scratch:
+        status = run_logged(argv, nix, log, scratch / "answer")
+    return None if status == 0 else "\n".join(log.messages)
 
 
 def _sign(target: Target, paths: Sequence[str], nix: Nix) -> list[str]:

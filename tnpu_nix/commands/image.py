@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
 
-# Verb → module of tnpu_nix.commands that holds it; only the one that is called is loaded.
+from tnpu_nix.commands.lazy import LazyGroup
+
+# Verb → module of tnpu_nix.commands, and the command in it.
 _COMMANDS = {
-    "diff": "image_reading",
-    "ensure": "image_push",
-    "inspect": "image_reading",
-    "pull": "image_push",
-    "push": "image_push",
-    "tag": "image_push",
-    "verify": "image_reading",
+    "diff": ("image_reading", "diff"),
+    "ensure": ("image_push", "ensure"),
+    "inspect": ("image_reading", "inspect"),
+    "pull": ("image_push", "pull"),
+    "push": ("image_push", "push"),
+    "tag": ("image_push", "tag"),
+    "verify": ("image_reading", "verify"),
 }
 
 
-class _Group(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(f"tnpu_nix.commands.{_COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-
-@click.group(cls=_Group)
+@click.group(cls=LazyGroup, table=_COMMANDS)
 def image() -> None:
     """Name, push, pull and read images."""
