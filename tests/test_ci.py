@@ -41,6 +41,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         text += SLURM
     if kind == "all":
         text += '[ci]\nbranch = "trunk"\nsmoke = "python3 run.py smoke"\n'
+        text += '[cache]\npush = "https://cache.example"\n'
     if kind == "awkward":
         text += f"[slurm]\npartition = '''{AWKWARD}'''\n[ci]\nsmoke = '''{AWKWARD}\n{AWKWARD}'''\n"
     project = Project(root, {"HOME": str(root)})
@@ -119,8 +120,9 @@ def test_it_can_do_little_and_runs_nothing_of_a_fork(made: Made) -> None:
 def test_secrets_are_the_pins_tokens_and_the_registrys(made: Made) -> None:
     tokens = {"LAB_TOKEN", "SPIKE_TOKEN"} if made.kind in ("tokens", "all") else set()
     registry = {"TNPU_REGISTRY_USER", "TNPU_REGISTRY_PASSWORD"}
+    key = {"TNPU_SIGNING_KEY"} if made.kind == "all" else set()
     text = (made.project.root / WORKFLOW).read_text()
-    assert set(re.findall(r"secrets\.(\w+)", text)) == tokens | registry
+    assert set(re.findall(r"secrets\.(\w+)", text)) == tokens | registry | key
     for step in steps(made.project):
         for name, value in step.pop("env", {}).items():
             if "secrets." in value:
@@ -177,7 +179,7 @@ def test_it_calls_commands_that_there_are(made: Made) -> None:
     for line in called:
         _, *words = line.split()
         options = [word for word in words if word.startswith("--")]
-        verbs = words[:2] if words[0] == "image" else words[:1]
+        verbs = words[:2] if words[0] in ("cache", "image") else words[:1]
         helped = made.project.run(*verbs, "--help")
         assert helped.status == 0
         assert all(option in helped.out for option in options)

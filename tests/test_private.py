@@ -282,3 +282,40 @@ def test_ssh_with_the_users_agent(
         done = pinned.run("doctor", "spike", env=ssh.env | {"GIT_SSH_COMMAND": unknown})
         done.failed_with("not ready: spike")
         assert "host key" in done.out
+
+
+@pytest.mark.parametrize(
+    ("line", "itself"),
+    [
+        ('url = "https://github.com/lab/x.git"', True),
+        ('url = "https://github.com/lab/x.git"\ntoken-env = "T"', False),
+        ('url = "git@github.com:lab/x.git"', False),
+        ('url = "ssh://git@github.com/lab/x.git"', False),
+    ],
+)
+def test_what_a_sandboxed_build_cannot_fetch_is_known(
+    project: Project, edit: Edit, line: str, itself: bool
+) -> None:
+    edit(f'url = "{project.pin("pk").url}"', line)
+    assert project.pin("pk").needs_credentials is not itself
+
+
+def test_a_machine_without_the_source_fetches_it_with_the_token(demo: Demo, tmp_path: Path) -> None:
+    project = demo.project(tmp_path / "project")
+    upstream = GitRepository(tmp_path / "private" / "spike.git")
+    upstream.git("fetch", "--quiet", project.pin().url)
+    upstream.git("reset", "--quiet", "--hard", "FETCH_HEAD")
+    upstream.commit("newer")
+    with serving(upstream.path.parent, password=TOKEN, user="x-access-token") as server:
+        text = project.pins.read_text()
+        new = f'url = "{server.url}/spike.git"\ntoken-env = "{VARIABLE}"'
+        project.pins.write_text(text.replace(f'url = "{project.pin().url}"', new))
+        assert project.run("generate").status == 0
+        elsewhere = {"TNPU_NIX_STORE": str(tmp_path / "store"), VARIABLE: TOKEN}
+        done = project.run("bump", "spike", "main", env=elsewhere)
+        assert done.status == 0, done.err
+        build = ("build", "spike", "--offline-profile")
+        project.run(*build).failed_with(f"the variable {VARIABLE} is not set")
+        done = project.run(*build, env={VARIABLE: TOKEN})
+        assert done.status == 0, done.err
+        assert "fetching spike at" in done.err

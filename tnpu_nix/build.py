@@ -178,22 +178,31 @@ def check_generated(root: Path, toolchain: Toolchain) -> None:
 def fetch_sources(
     root: Path, toolchain: Toolchain, target: str, nix: Nix, say: Callable[[str], None]
 ) -> None:
-    """Put into the store the sources that *target* will be built from and that are not there.
+    """Put into the store the sources that *target* will be built from and that Nix cannot fetch.
 
-    For the offline profile, whose builds have no network: Nix is asked what it would build.
+    In the offline profile, whose builds have no network, that is all of them; else those for
+    which a sandboxed build has no credentials. Nix is asked what it would build: what is there,
+    or comes out of a cache, is left alone.
 
     Raises:
         TnpuError: a source is not to be had, or its hash is not the one in pins.toml.
     """
+    ours = [
+        (name, pin)
+        for name, pin in toolchain.pins.items()
+        if nix.offline_profile or pin.needs_credentials
+    ]
+    if not ours:
+        return
     with flake.copied(root) as copy:
         argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link", "--dry-run"]
         done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:
         raise failure(f"evaluating {target}", done.stderr)
-    planned = {derivation_name(line.strip()) for line in done.stderr.splitlines()}
-    for name, pin in toolchain.pins.items():
-        if checkout_name(pin.url, pin.rev) not in planned:
-            continue
-        fetch(toolchain, name, nix, say)
-    if toolchain.image.base is not None and toolchain.image.base.archive_name in planned:
+    lines = [line.strip() for line in done.stderr.splitlines()]
+    planned = {derivation_name(line) for line in lines if line.endswith(".drv")}
+    for name, pin in ours:
+        if checkout_name(pin.url, pin.rev) in planned:
+            fetch(toolchain, name, nix, say)
+    if nix.offline_profile and (laid := toolchain.image.base) and laid.archive_name in planned:
         base.fetch(toolchain, nix, say)

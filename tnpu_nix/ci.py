@@ -38,6 +38,7 @@ def workflow(toolchain: Toolchain) -> str:
         parts=_PARTS,
         slurm_options=_slurm_options(toolchain),
         tokens=sorted(tokens),
+        fills_cache=toolchain.cache.push is not None,
     )
     return render.with_header(WORKFLOW, body)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tnpu_nix.remote import TOKEN_USER, Remote, token_fault
+from tnpu_nix.repository import is_ssh
 from tnpu_nix.values import (
     REQUIRED_TARGETS,
     Component,
@@ -73,6 +74,11 @@ class Pin(_Table):
         if value is not None and (fault := token_fault(info.data.get("url", "https:"))):
             raise ValueError(fault)
         return value
+
+    @property
+    def needs_credentials(self) -> bool:
+        """Whether only this user can fetch it, with a token or a key, and no sandboxed build."""
+        return self.token_env is not None or is_ssh(self.url)
 
     @property
     def remote(self) -> Remote:

@@ -51,6 +51,13 @@ def _host_and_path(text: str) -> tuple[str, str]:
     return host, unquote(parts.path)
 
 
+def is_ssh(url: str) -> bool:
+    """Tell whether a git URL is one of ssh, in either of its forms."""
+    if "://" in url:
+        return url.split("://", 1)[0].lower() in _SSH
+    return not url.startswith("/") and _SCP_LIKE.match(url) is not None
+
+
 def carries_password(url: str) -> bool:
     """Tell whether a URL has ``user:password@``, or a token in the user's place.
 

@@ -43,8 +43,7 @@ def build(
     check_version(nix)
     builds.check_generated(root, toolchain)
     sources.check_hashes(toolchain, nix)
-    if nix.offline_profile:
-        builds.fetch_sources(root, toolchain, target, nix, say)
+    builds.fetch_sources(root, toolchain, target, nix, say)
     try:
         with watching(error_console, history.load(root)) as watch:
             built = _build(root, target, nix, watch, toolchain.cache if caches else None)

@@ -37,8 +37,7 @@ def make(
     sources.check_hashes(toolchain, nix)
 
     def run(using: Nix) -> Built:
-        if using.offline_profile:
-            build.fetch_sources(root, toolchain, STREAM, using, say)
+        build.fetch_sources(root, toolchain, STREAM, using, say)
         return build.build(root, STREAM, using, watch)
 
     caches = [stores.cache(url) for url in toolchain.cache.substituters]
