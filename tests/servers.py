@@ -33,6 +33,11 @@ class GitServer:
     credentials: list[str] = field(default_factory=list)  # Authorization headers, as they came
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: that clients break off is what some tests are about."""
+
+
 @contextlib.contextmanager
 def serving(folder: Path, **options: object) -> Iterator[GitServer]:
     """Serve the git repositories below *folder* over HTTP on a free port of 127.0.0.1."""
@@ -47,7 +52,7 @@ def serving(folder: Path, **options: object) -> Iterator[GitServer]:
         def log_message(self, *_arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     state.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
