@@ -38,6 +38,8 @@ def test_an_interrupted_bump_leaves_nothing_running_and_nothing_behind(
                 env=environment(**{**pinned.env, "TMPDIR": str(scratch)}),
                 stderr=subprocess.PIPE,
                 text=True,
+                # What runs the tests may ignore it, which a child would inherit.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
             until(lambda: bool(server.requests))
             server.requests.clear()

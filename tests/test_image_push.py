@@ -218,7 +218,7 @@ def test_in_a_store_of_its_own_the_stream_finds_its_interpreter(
     """As without the offline profile, where the program begins with a path in /nix/store."""
     done = demo.project(tmp_path / "project").run("build", "tnpu-image-stream", "--offline-profile")
     nix = Nix(store=demo.store)
-    argv = image_push.command(Path(done.out.strip()), nix)
+    argv = image_push.command_for(Path(done.out.strip()), nix)
     file = tmp_path / "image.tar"
     with file.open("wb") as out, process.stream_stdout(argv, env=nix.environment()) as stream:
         shutil.copyfileobj(stream, out)
