@@ -142,24 +142,15 @@ def bump(
         toolchain = pinsfile.parse(text)
         # Before the long part: what would stop the write at the end.
         project.refuse_edited(project.differences(root, toolchain), force=False)
-        pins = [request for request in requests if request.name != base.NAME]
-        moves = [_move(toolchain, request, nix, say) for request in pins]
-        if follow:
-            moves += _follow(toolchain, moves, nix, say)
-        bases = [one for one in requests if one.name == base.NAME]
-        laid = base.move(toolchain, bases[0].what, nix, say) if bases else None
+        moves, laid = _moves(toolchain, requests, follow, nix, say)
         new_text = text
-        for move in moves:
-            new_text = pinsfile.edit(new_text, _changes(move))
-        new_text = pinsfile.edit(new_text, laid.changes()) if laid else new_text
+        for changes in [*map(_changes, moves), *([laid.changes()] if laid else [])]:
+            new_text = pinsfile.edit(new_text, changes)
         updated = pinsfile.parse(new_text)
         found = project.differences(root, updated)
         changed = new_text != text
         files = ([pinsfile.FILE_NAME] if changed else []) + [one.path for one in found]
-        moved = {move.name: move.source for move in moves}
-        said = coherence.findings(
-            updated, lambda name: moved.get(name) or at_hand(updated, name, nix)
-        )
+        said = _findings(updated, moves, nix)
         bumped = Bumped(moves, files, said, not dry_run, updated, base=laid)
         if commit:
             git.check_clean(root, files)
@@ -168,6 +159,23 @@ def bump(
             if commit and files:
                 git.commit(root, files, bumped.message())
     return bumped
+
+
+def _moves(
+    toolchain: Toolchain, requests: Sequence[Request], follow: bool, nix: Nix, say: Say
+) -> tuple[list[Move], base.Moved | None]:
+    """Find out where all pins move to, and the base of the image if it is among them."""
+    pins = [request for request in requests if request.name != base.NAME]
+    moves = [_move(toolchain, request, nix, say) for request in pins]
+    if follow:
+        moves += _follow(toolchain, moves, nix, say)
+    bases = [one for one in requests if one.name == base.NAME]
+    return moves, base.move(toolchain, bases[0].what, nix, say) if bases else None
+
+
+def _findings(updated: Toolchain, moves: Sequence[Move], nix: Nix) -> list[coherence.Finding]:
+    moved = {move.name: move.source for move in moves}
+    return coherence.findings(updated, lambda name: moved.get(name) or at_hand(updated, name, nix))
 
 
 def _follow(toolchain: Toolchain, moves: Sequence[Move], nix: Nix, say: Say) -> list[Move]:

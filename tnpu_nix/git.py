@@ -37,6 +37,11 @@ _CONFIGURATION = """\
 [uploadpack]
     allowFilter = true
 """
+# Submodules of a repository on this machine may lie on this machine too.
+_LOCAL = """\
+[protocol "file"]
+    allow = always
+"""
 # What would tell git, or nix-prefetch-git, to do something else than it is asked to.
 _INHERITED = re.compile(
     r"GIT_(?!SSL_|SSH|TRACE(?!2_ENV)|HTTP_USER_AGENT|CURL)|NIX_PREFETCH_GIT_|NIX_HASH_ALGO$|PRINT_PATH$"
@@ -94,16 +99,10 @@ def isolated(remote: Remote) -> Iterator[dict[str, str]]:
     }
     if "GIT_SSH" not in clean:
         clean.setdefault("GIT_SSH_COMMAND", _SSH.format(silence=silence()))
-    if is_local(remote.url):
-        # Submodules of a repository on this machine may lie on this machine too.
-        clean |= {
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": "protocol.file.allow",
-            "GIT_CONFIG_VALUE_0": "always",
-        }
     with temporary_folder() as folder:
         configuration = folder / "gitconfig"
-        configuration.write_text(_CONFIGURATION + _credentials(remote, clean, folder))
+        more = _LOCAL if is_local(remote.url) else ""
+        configuration.write_text(_CONFIGURATION + more + _credentials(remote, clean, folder))
         yield {**clean, "GIT_CONFIG_GLOBAL": str(configuration)}
 
 

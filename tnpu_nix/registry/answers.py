@@ -58,6 +58,12 @@ def challenge(header: str) -> Challenge | None:
     return found.get("basic")
 
 
+def _right_for(who: Credentials | None, host: str) -> str:
+    if who is None:
+        return f"log in: `docker login {host}`"
+    return f"ask for that right for {who.user!r}, from {who.source}"
+
+
 def refused(
     reference: Reference,
     method: str,
@@ -82,11 +88,7 @@ def refused(
         text, hint = _unknown_user(reference, who)
     elif status in (403, 405) or "DENIED" in codes:
         text = f"{host} denies the right to {'pull from' if reads else 'push to'} {name}{said}"
-        hint = (
-            f"ask for that right for {who.user!r}, from {who.source}"
-            if who
-            else f"log in: `docker login {host}`"
-        )
+        hint = _right_for(who, host)
     elif status == 404 and not reads:
         text = f"{host} knows no repository {name} that could be pushed to{said}"
         hint = "check the name; some registries want the project or repository made before"
