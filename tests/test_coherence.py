@@ -9,13 +9,17 @@ import pytest
 
 from tests.conftest import Trio, coupling
 
+both_forms = pytest.mark.parametrize("trio", ["llvm-hash.txt", "llvm-info.json"], indirect=True)
 
+
+@both_forms
 def test_pins_that_agree_pass(trio: Trio) -> None:
     done = trio.project.run("check")
     assert (done.status, done.out) == (0, "")
     assert "the sources agree" in done.err
 
 
+@both_forms
 def test_triton_with_another_llvm_is_an_error(trio: Trio) -> None:
     trio.bump("llvm", trio.llvm[1])
     trio.project.run("check").failed_with(trio.llvm[0], trio.llvm[1], "tnpu-nix bump llvm ")
@@ -49,6 +53,7 @@ def test_a_mismatch_that_is_wanted_is_told_with_its_reason_each_time(trio: Trio)
     assert done.out.count("  because: the lab pairs these") == 2
 
 
+@both_forms
 def test_llvm_follows_triton_in_the_same_transaction(trio: Trio) -> None:
     trio.bump("triton", trio.triton[1], "--follow")
     assert trio.project.pin("llvm").rev == trio.llvm[1]
@@ -69,6 +74,7 @@ def test_follow_goes_with_triton_alone(trio: Trio, words: list[str]) -> None:
     trio.project.run("bump", *words, "--follow").failed_with()
 
 
+@both_forms
 def test_a_coupling_file_that_names_no_revision_is_said_to(trio: Trio) -> None:
     form = next((trio.repositories["triton"].path / "cmake").iterdir()).name
     for text in ("", "main", '{"llvm_hash": 3}', "[]"):

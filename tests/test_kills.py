@@ -9,8 +9,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-import pytest
-
 from tests.conftest import GitRepository, Project, Trio, environment
 
 Files = dict[str, bytes]
@@ -68,7 +66,6 @@ def test_a_killed_bump(pinned: Project, repository: GitRepository) -> None:
     kill_at_random(pinned, there, back, 40)
 
 
-@pytest.mark.parametrize("trio", ["llvm-info.json"], indirect=True)
 def test_a_killed_bump_that_takes_llvm_along(trio: Trio) -> None:
     there, back = (["bump", "triton", rev, "--follow"] for rev in reversed(trio.triton))
     kill_at_random(trio.project, there, back, 30)
