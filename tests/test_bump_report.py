@@ -144,6 +144,9 @@ def test_a_hook_that_refuses_leaves_the_files_written_and_says_so(
     hook.chmod(0o755)
     done = committed.run("bump", "spike", "main", "--commit")
     done.failed_with("git made no commit: not on a Monday", "the files are written")
+    # A second try has nothing to move, and must not say that all is well.
+    again = committed.run("bump", "spike", "main", "--commit")
+    again.failed_with("changed since the last git commit", "pins.toml")
     assert committed.run("generate", "--check").status == 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Trio, coupling
+from tnpu_nix.sources import triton_options
 
 both_forms = pytest.mark.parametrize("trio", ["llvm-hash.txt", "llvm-info.json"], indirect=True)
 
@@ -103,3 +104,31 @@ def test_findings_as_json(trio: Trio) -> None:
     trio.bump(f"triton={trio.triton[1]}", f"llvm={trio.llvm[1]}")
     (finding,) = json.loads(trio.project.run("check", "--json").out)
     assert (finding["pin"], finding["is_error"]) == ("triton_shared", False)
+
+
+ODD = {
+    "setup__py": ["# \udce9\n", "x = (", "\0"],
+    "pyproject__toml": ["# \udce9\n", "[build-system]\nrequires = [1]", 'build-system = "x"', "["],
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_triton_whose_files_cannot_be_understood_is_built_as_pins_toml_says(
+    tmp_path: Path, name: str
+) -> None:
+    for text in ODD[name]:
+        path = tmp_path / name.replace("__", ".")
+        path.write_bytes(text.encode(errors="surrogateescape"))
+        assert triton_options(tmp_path) == {}
+
+
+def test_a_link_out_of_the_source_says_nothing_of_it(trio: Trio, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("of this machine")
+    triton = trio.repositories["triton"]
+    (triton.path / "cmake" / "llvm-info.json").unlink()
+    (triton.path / "cmake" / "llvm-info.json").symlink_to(secret)
+    triton.commit("a link")
+    done = trio.project.run("bump", "triton", "main")
+    assert done.status == 0, done.err
+    assert "of this machine" not in done.out + done.err

@@ -213,3 +213,13 @@ def test_base32_is_turned_into_the_sri_that_nix_gives() -> None:
 
 def test_the_shipped_program_is_found_from_an_installed_package() -> None:
     assert (REPOSITORY / "tnpu_nix" / "nix-prefetch-git").is_file()
+
+
+def test_lfs_content_that_the_server_lost_is_not_a_lost_revision(
+    pinned: Project, repository: GitRepository, edit: Edit
+) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 3\n"
+    repository.commit("lfs", __gitattributes="*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    repository.commit("content", **{"thing__bin": pointer})
+    edit(f'url = "{repository.url}"', f'url = "{repository.url}"\nlfs = true')
+    pinned.run("bump", "spike", "main").failed_with("Git LFS content", "lfs = false")

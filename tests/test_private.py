@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -305,7 +306,7 @@ def test_a_machine_without_the_source_fetches_it_with_the_token(demo: Demo, tmp_
     upstream = GitRepository(tmp_path / "private" / "spike.git")
     upstream.git("fetch", "--quiet", project.pin().url)
     upstream.git("reset", "--quiet", "--hard", "FETCH_HEAD")
-    upstream.commit("newer")
+    upstream.commit(uuid.uuid4().hex)  # which the store, kept from run to run, cannot have
     with serving(upstream.path.parent, password=TOKEN, user="x-access-token") as server:
         text = project.pins.read_text()
         new = f'url = "{server.url}/spike.git"\ntoken-env = "{VARIABLE}"'

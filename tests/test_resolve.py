@@ -12,6 +12,7 @@ from tests.conftest import (
     GitRepository,
     Project,
     environment,
+    run_with_mounts,
 )
 from tests.servers import serving
 
@@ -194,3 +195,22 @@ def test_a_repository_on_this_machine_need_not_have_every_file_of_its_past(
     done = pinned.run("bump", "spike", rev[:9])
     assert done.status == 0, done.err
     assert pinned.pin().rev == rev
+
+
+def test_a_tag_of_a_tree_does_not_hide_the_commits(
+    pinned: Project, repository: GitRepository
+) -> None:
+    repository.git("tag", "tree", "HEAD^{tree}")
+    rev = repository.commit("second")
+    done = pinned.run("bump", "spike", rev[:9])
+    assert done.status == 0, done.err
+    assert pinned.pin().rev == rev
+
+
+def test_a_dry_run_needs_no_right_to_write(pinned: Project, repository: GitRepository) -> None:
+    root = pinned.root
+    mount = f"mount --bind {root} {root}; mount -o remount,ro,bind {root}"
+    words = ("bump", "spike", "main", "--dry-run")
+    done = run_with_mounts(mount, *words, cwd=root, env=pinned.env)
+    assert done.status == 0, done.err
+    assert "would write pins.toml" in done.out

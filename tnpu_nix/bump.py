@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,7 +138,7 @@ def bump(
     """
     _check(requests)
     nix_version()  # the prefetch would fail without nix only after the whole download
-    with transaction.locked(root, say):
+    with contextlib.nullcontext() if dry_run else transaction.locked(root, say):
         text = pinsfile.read_text(root / pinsfile.FILE_NAME)
         toolchain = pinsfile.parse(text)
         # Before the long part: what would stop the write at the end.
@@ -153,7 +154,7 @@ def bump(
         said = _findings(updated, moves, nix)
         bumped = Bumped(moves, files, said, not dry_run, updated, base=laid)
         if commit:
-            git.check_clean(root, files)
+            git.check_clean(root, files or list(project.OWN))
         if not dry_run:
             project.write(root, found, new_text if changed else None)
             if commit and files:

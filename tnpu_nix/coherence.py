@@ -11,7 +11,7 @@ from pathlib import Path
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import same_repository_key
-from tnpu_nix.sources import unmet_options
+from tnpu_nix.sources import text_of, unmet_options
 from tnpu_nix.values import is_revision
 
 # Where triton says which LLVM it is built with: the second one up to 3.7, the first from then on.
@@ -55,8 +55,7 @@ def llvm_of(triton: Path) -> Coupling | None:
         TnpuError: the file that says so cannot be understood.
     """
     for file, read in ((_INFO, _read_info), (_HASH, _read_hash)):
-        if (triton / file).is_file():
-            text = (triton / file).read_text(errors="replace")
+        if (text := _text(triton, file)) is not None:
             rev, repository = read(text)
             if not is_revision(rev):
                 raise TnpuError(
@@ -65,6 +64,13 @@ def llvm_of(triton: Path) -> Coupling | None:
                 )
             return Coupling(rev, repository, file)
     return None
+
+
+def _text(source: Path, file: str) -> str | None:
+    try:
+        return text_of(source, file)
+    except UnicodeDecodeError:
+        return ""  # is there, and names nothing
 
 
 def _read_info(text: str) -> tuple[str, str | None]:
@@ -129,10 +135,9 @@ def _build_requirements(toolchain: Toolchain, triton: Path) -> list[Finding]:
 
 
 def _tested_triton(toolchain: Toolchain, shared: Path) -> list[Finding]:
-    file = shared / "triton-hash.txt"
-    if not file.is_file():
+    if (text := _text(shared, "triton-hash.txt")) is None:
         return []
-    named = re.sub(r"\s.*", "", file.read_text(errors="replace").strip(), flags=re.S)
+    named = re.sub(r"\s.*", "", text.strip(), flags=re.S)
     pin = toolchain.pins.triton
     if named == pin.rev:
         return []

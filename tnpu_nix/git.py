@@ -158,8 +158,14 @@ def fetch_bare(
     where = ["git", "-C", str(folder)]
     process.run([*where, "init", "--quiet", "--bare"], env=env)
     process.run([*where, "remote", "add", "origin", remote.url], env=env)
-    argv = [*where, "fetch", "--quiet", "--filter=tree:0", "origin", *arguments]
-    return process.run(argv, env=env, timeout=timeout)
+    for objects in ("tree:0", "blob:none"):
+        argv = [*where, "fetch", "--quiet", f"--filter={objects}", "origin", *arguments]
+        done = process.run(argv, env=env, timeout=timeout)
+        # Where a tag names a tree, git takes the trees that it left out itself for lost.
+        lost = re.search("did not send all necessary|bad revision", done.stderr)
+        if done.status == 0 or lost is None:
+            break
+    return done
 
 
 def list_refs(remote: Remote) -> dict[str, str]:
@@ -218,8 +224,9 @@ def commit(folder: Path, files: Sequence[str], message: str) -> None:
         argv: list[str | Path] = ["git", "-C", folder, *arguments]
         done = process.run(argv, env=_own_environment(), stdin=message, timeout=None)
         if done.status != 0:
-            said = " ".join(done.stderr.split())[:300]
-            raise TnpuError(f"git made no commit: {said}", "the files are written; commit them")
+            said = " ".join(f"{done.stderr} {done.stdout}".split())[:300]
+            reason = said or "a hook of yours refused it without a word"
+            raise TnpuError(f"git made no commit: {reason}", "the files are written; commit them")
 
 
 def _own_environment() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
@@ -19,6 +20,11 @@ class _Cause:
 
 
 _CAUSES = (
+    _Cause(
+        r"smudge filter lfs failed|external filter '?git-lfs",
+        "{url} does not hand out the Git LFS content of {rev}",
+        "check that the server keeps it (`git lfs fetch` in a clone), or set lfs = false",
+    ),
     _Cause(
         r"not our ref|couldn't find remote ref|remote ref does not exist"
         r"|bad object|Unable to checkout|unable to read tree|reference is not a tree",
@@ -81,6 +87,13 @@ _OWN = re.compile(
 )
 
 
+def _other_host(remote: Remote, stderr: str) -> str | None:
+    """Return the host that a redirect or a submodule led to, if it is not the remote's own."""
+    named = re.search(r"(?:Authentication failed for|unable to access) '(https?://[^']+)'", stderr)
+    host = urlsplit(named.group(1)).netloc if named else ""
+    return host if host and host != urlsplit(remote.url).netloc else None
+
+
 def failure(remote: Remote, stderr: str, rev: str = "") -> TnpuError:
     """Turn what git said of a repository into one error with what to do about it.
 
@@ -94,6 +107,8 @@ def failure(remote: Remote, stderr: str, rev: str = "") -> TnpuError:
     for cause in _CAUSES:
         if re.search(cause.pattern, text):
             hint = cause.token_hint if remote.token_env and cause.token_hint else cause.hint
+            if remote.token_env and (host := _other_host(remote, stderr)):
+                hint = f"{host} is another host, which is not sent the token; use a netrc for both"
             what = cause.what.format(url=shown, rev=rev or "of that name")
             return TnpuError(what, hint.format(variable=remote.token_env), said=stderr)
     said = [line for line in stderr.splitlines() if line.strip()]

@@ -38,6 +38,10 @@ def _lines(text: str | None) -> list[str]:
     return [f"{line}\n" for line in text.removesuffix("\n").split("\n")] if text else []
 
 
+# All that a bump may write, below the project.
+OWN = (pinsfile.FILE_NAME, render.FLAKE, render.LOCK, "nix", ci.WORKFLOW)
+
+
 def _read(path: Path) -> str | None:
     """Return a file's text, bytes that are no UTF-8 as surrogates; None if there is no file."""
     try:

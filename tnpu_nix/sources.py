@@ -73,6 +73,21 @@ def fetch(toolchain: Toolchain, name: str, nix: Nix, say: Callable[[str], None])
     return nix.on_disk(source.path)
 
 
+def text_of(source: Path, name: str) -> str | None:
+    """Return the text of a source's file, None if it has none of that name.
+
+    A link that leads out of the source leads to this machine's own files, which say nothing of it.
+
+    Raises:
+        OSError: it cannot be read.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    path = (source / name).resolve()
+    if not path.is_relative_to(source.resolve()) or not path.is_file():
+        return None
+    return path.read_text(encoding="utf-8")
+
+
 def triton_options(source: Path) -> dict[str, Any]:
     """Return what triton's source wants of its build: keys of the table ``[triton]``.
 
@@ -82,14 +97,15 @@ def triton_options(source: Path) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     # A source without these files is built as pins.toml says.
-    with contextlib.suppress(OSError, KeyError, tomllib.TOMLDecodeError):
-        build = tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
+    with contextlib.suppress(OSError, LookupError, ValueError, TypeError):
+        build = tomllib.loads(text_of(source, "pyproject.toml") or "")["build-system"]
         names = {re.split(r"[^A-Za-z0-9_-]", one, maxsplit=1)[0] for one in build["requires"]}
         bindings = [name for name in _BINDINGS if name in names]
         if bindings:
             options["build-requires"] = bindings
-    with contextlib.suppress(OSError, SyntaxError):
-        options["nlohmann-json"] = _wants_json(ast.parse((source / "setup.py").read_text()))
+    with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
+        if (setup := text_of(source, "setup.py")) is not None:
+            options["nlohmann-json"] = _wants_json(ast.parse(setup))
     return options
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Callable, Mapping
@@ -27,10 +28,11 @@ def upgrade(root: Path, say: Callable[[str], None], *, dry_run: bool) -> str:
             its version; nothing is written.
     """
     path = root / pinsfile.FILE_NAME
-    with transaction.locked(root, say):
+    with contextlib.nullcontext() if dry_run else transaction.locked(root, say):
         text = pinsfile.read_text(path)
         upgraded = _upgraded(text)
-        pinsfile.parse(upgraded)
+        # Its lines are no longer those of the file on disk.
+        pinsfile.parse(upgraded, f"{pinsfile.FILE_NAME} as upgraded")
         if upgraded != text and not dry_run:
             transaction.write(root, {pinsfile.FILE_NAME: upgraded.encode()})
     lines = difflib.unified_diff(

@@ -136,7 +136,9 @@ def _flake_word(value: str) -> str:
 
 def _variable(value: str) -> str:
     if not _VARIABLE.fullmatch(value):
-        raise ValueError("must be the name of an environment variable, and not a token itself")
+        raise ValueError(
+            "must be the name of an environment variable in capitals, and not a token itself"
+        )
     return value
 
 
