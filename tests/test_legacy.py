@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.migration import legacy
-from tnpu_nix.migration.shellfile import Sheet, read
+from tnpu_nix.migration.sheet import Sheet
+from tnpu_nix.migration.shellfile import read
 
 
 def sheet(text: str) -> Sheet:
@@ -50,6 +51,8 @@ def values(text: str) -> dict[str, str]:
         ("A=a\\\nb \\\n  B=c", {"A": "ab", "B": "c"}),
         ("A=a\nA=b\nA+=c", {"A": "bc"}),
         ("A=$'a\\tb\\x41\\'' B=$\"c\"", {"A": "a\tbA'", "B": "c"}),
+        ("x || y\nA=1\nx || >f\nB=2", {"A": "1", "B": "2"}),
+        ("A=1 &&\n# why\nB=2", {"A": "1", "B": "2"}),
         ("A=1 && export B=2 && C=3", {"A": "1", "B": "2", "C": "3"}),
         ("set -a\nset -euo pipefail; A=1\nset +a", {"A": "1"}),
         ('export "A=1 2"', {"A": "1 2"}),
@@ -93,6 +96,10 @@ def test_assignments_are_read_as_a_shell_reads_them(text: str, expected: dict[st
         ("[ -n x ] && A=1", "A", "only if a command succeeds"),
         ("x || A=1", "A", "only if a command fails"),
         ("x | A=1", "A", "in a process of its own"),
+        ("x ||\n A=1", "A", "only if a command fails"),
+        ("x || # why\n\n# more\nA=1", "A", "only if a command fails"),
+        ("x &&\n\\\n\nA=1", "A", "only if a command succeeds"),
+        ("x |\nA=1", "A", "in a process of its own"),
         ("A=foo bar", "A", "is set for the command `bar` alone: quote a value that holds blanks"),
         ("A=1\nreturn\nA=2", "A", "stands behind the `return` of line 2"),
     ],

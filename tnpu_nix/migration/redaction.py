@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tnpu_nix.migration.naming import words_of
-from tnpu_nix.migration.shellfile import Variable
+from tnpu_nix.migration.sheet import Variable
 from tnpu_nix.process import mask
 
 _SECRET_WORDS = {

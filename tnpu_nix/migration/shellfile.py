@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from tnpu_nix.migration.sheet import Gap, Remark, Sheet, Variable
 from tnpu_nix.migration.shellwords import (
     Literal,
     Opaque,
@@ -28,6 +29,8 @@ _OPENING = ("if", "for", "while", "until", "case", "select", "{")
 _CLOSING = ("fi", "done", "esac", "}")
 _BETWEEN = ("then", "else", "elif", "do", "!", "time", "in")
 _REDIRECTIONS = ("<", ">", ">>", "<<", "<<-", "<<<", "<&", ">&", "<>", ">|", "&>", "&>>")
+# What joins a command to the next one, across the ends of lines and comments too.
+_JOINING = ("&&", "||", "|", "|&")
 # Commands of a shell that give no variable a value that could be told from the file.
 _HARMLESS = (":", "set", "shopt", "true", "umask", "trap")
 # Options of declare that make something else of a value than its text.
@@ -39,47 +42,6 @@ _ATTRIBUTES = {
 }
 # What is for a shell or an editor, and means nothing in another file.
 _FOR_SHELLS = re.compile(r"#!|#\s*(?:shellcheck\b|vim?:|-\*-)")
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A part of a value that cannot be told without running the file, or at all."""
-
-    source: str  # as it stands in the value; empty: the whole value is in doubt
-    reason: str
-
-
-@dataclass(frozen=True)
-class Variable:
-    """One variable, as a file leaves it."""
-
-    name: str
-    file: str
-    line: int
-    value: str = ""  # what a gap leaves open stands in it as it is written
-    gaps: tuple[Gap, ...] = ()
-    comments: tuple[str, ...] = ()  # lines above it and behind it, each with its "#"
-    earlier: tuple[str, ...] = ()  # "value (line 3)", where it was assigned more than once
-
-
-@dataclass(frozen=True)
-class Remark:
-    """A statement that is no assignment, and why it was passed over."""
-
-    file: str
-    line: int
-    text: str
-    reason: str
-
-
-@dataclass
-class Sheet:
-    """What a file, or several that are read one after the other, said."""
-
-    variables: dict[str, Variable] = field(default_factory=dict)
-    remarks: list[Remark] = field(default_factory=list)
-    head: list[str] = field(default_factory=list)  # comments at the top of a file
-    loose: list[str] = field(default_factory=list)  # comments that stand above no variable
 
 
 @dataclass(frozen=True)
@@ -113,6 +75,7 @@ class _Reader:
         self._blocks: list[tuple[str, int]] = []  # words that opened a block, and their lines
         self._command = _Command()
         self._chain = ""  # why what follows && or || may not be run
+        self._operator = ""  # the last token, if it is one: a line that ends in || goes on
         self._ended = ""  # a return or exit that ends the file
         self._redirected = False
         self._naming = False  # the name of a function follows
@@ -128,16 +91,15 @@ class _Reader:
                 self._comment(token)
                 empty = False
             elif token.kind == "newline":
-                if self._command.words or self._command.doubt:
+                if self._command.words or self._operator not in _JOINING:
                     self._finish(token.text)
                 if empty:
                     self._blank_line()
                 empty = True
                 self._on_line = []
-                if not self._blocks:
-                    self._chain = ""
             else:
                 empty = False
+                self._operator = token.text if token.kind == "operator" else ""
                 self._token(token)
         self._sheet.loose += self._above
 
