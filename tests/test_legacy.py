@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.migration import legacy
-from tnpu_nix.migration.shellfile import Sheet, read
+from tnpu_nix.migration.redaction import Redactor, is_secret
+from tnpu_nix.migration.sheet import Sheet, Variable
+from tnpu_nix.migration.shellfile import read
 
 
 def sheet(text: str) -> Sheet:
@@ -50,6 +52,8 @@ def values(text: str) -> dict[str, str]:
         ("A=a\\\nb \\\n  B=c", {"A": "ab", "B": "c"}),
         ("A=a\nA=b\nA+=c", {"A": "bc"}),
         ("A=$'a\\tb\\x41\\'' B=$\"c\"", {"A": "a\tbA'", "B": "c"}),
+        ("x || y\nA=1\nx || >f\nB=2", {"A": "1", "B": "2"}),
+        ("A=1 &&\n# why\nB=2", {"A": "1", "B": "2"}),
         ("A=1 && export B=2 && C=3", {"A": "1", "B": "2", "C": "3"}),
         ("set -a\nset -euo pipefail; A=1\nset +a", {"A": "1"}),
         ('export "A=1 2"', {"A": "1 2"}),
@@ -57,6 +61,9 @@ def values(text: str) -> dict[str, str]:
         ("cat <<EOF >/dev/null\nA=1\nEOF\nB=2", {"B": "2"}),
         ("cat <<-'END'\n\tA=1\n\tEND\nB=2", {"B": "2"}),
         ("A=1\nreturn 0\nB=2", {"A": "1"}),
+        ("(( X = 1 << 2 ))\nA=1\n((X<<=1)); B=$[1<<2]\nC=2", {"A": "1", "C": "2"}),
+        ("for ((i = 1; i << 3; i++)); do D=1; done\nA=1", {"A": "1"}),
+        ("((D=1); cat <<E)\nA=1\nE\nB=2", {"B": "2"}),
         ("readonly A=1\nA=2", {"A": "1"}),
         ("a_1=x; _b=y", {"a_1": "x", "_b": "y"}),
         ("A=a=b==c", {"A": "a=b==c"}),
@@ -93,6 +100,10 @@ def test_assignments_are_read_as_a_shell_reads_them(text: str, expected: dict[st
         ("[ -n x ] && A=1", "A", "only if a command succeeds"),
         ("x || A=1", "A", "only if a command fails"),
         ("x | A=1", "A", "in a process of its own"),
+        ("x ||\n A=1", "A", "only if a command fails"),
+        ("x || # why\n\n# more\nA=1", "A", "only if a command fails"),
+        ("x &&\n\\\n\nA=1", "A", "only if a command succeeds"),
+        ("x |\nA=1", "A", "in a process of its own"),
         ("A=foo bar", "A", "is set for the command `bar` alone: quote a value that holds blanks"),
         ("A=1\nreturn\nA=2", "A", "stands behind the `return` of line 2"),
     ],
@@ -119,6 +130,39 @@ def test_what_only_a_running_shell_could_tell_is_told_with_its_reason(
 def test_a_statement_that_is_no_assignment_is_listed(text: str, words: str) -> None:
     (remark,) = sheet(text).remarks
     assert words in remark.reason and remark.line == text.count("\n") + 1
+
+
+def test_a_here_document_without_an_end_is_told_and_what_it_swallows_too() -> None:
+    found = sheet("A=1\ncat <<EOF\nB=2\n# it's\nC=it's\n")
+    (remark,) = found.remarks[1:]
+    assert (remark.line, remark.text) == (3, "EOF")
+    assert "from line 3 to the end of the file" in remark.reason
+    assert values("A=1\ncat <<EOF\nB=2\n") == {"A": "1"}
+    assert "stands in the here-document" in found.variables["B"].gaps[0].reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "V_A=old; export V_A=new V_B=$V_A/x",
+        "V_A=old; readonly V_A=new V_B=$V_A/x",
+        "V_A=old; declare V_A=new V_B=$V_A/x V_C=$V_B",
+        'V_A=old; typeset V_A=new "V_B=$V_A/x"',
+        "V_A=old; export V_A=new V_A+=er V_B=$V_A",
+        "V_A=old; V_A=new V_B=$V_A/x; export V_B",
+        "V_A=1; export V_B=${V_A:=2} V_C=${V_D:=3} V_D=4",
+    ],
+)
+def test_the_words_of_a_declaration_are_expanded_before_any_is_assigned(
+    text: str, tmp_path: Path
+) -> None:
+    made = sheet(text).variables
+    assert {name: one.value for name, one in made.items() if not one.gaps} == {
+        name: value
+        for name, value in shell_values(text, tmp_path / "f").items()
+        if not made[name].gaps
+    }
+    assert made["V_B"].value == shell_values(text, tmp_path / "f")["V_B"]
 
 
 def test_what_follows_a_block_is_sure_again() -> None:
@@ -305,3 +349,60 @@ def known_gap(reason: str) -> bool:
         "home folder",
     )
     return any(one in reason for one in words)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("MY_PASS", "DEPLOY_CRED", "DEPLOY_CREDS", "REGISTRY_LOGIN", "DB_PWD", "SSH_PRIVATE"),
+        *("SIGNING_K", "myPassword", "GHTOKEN", "spike.login"),
+    ],
+)
+def test_a_name_tells_a_secret(name: str) -> None:
+    secret = Variable(name, "f", 1, "bob:hunter2")
+    assert Redactor([secret]).value(secret) == "***"
+    assert Redactor([secret]).text("# it is bob:hunter2") == "# it is ***"
+
+
+@pytest.mark.parametrize(
+    "name", ["PWD", "OLDPWD", "LLVM_SHA", "TRITON_PRIVATE_URL", "LLVM_PASSES", "SPIKE_PATH"]
+)
+def test_other_names_tell_none(name: str) -> None:
+    assert not is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# curl -u bob:hunter2 https://host/x",
+        "# curl --user bob:hunter2 https://host/x",
+        "# curl --user='bob:hunter2' https://host/x",
+        "# curl -ubob:hunter2 https://host/x",
+        "# docker login -u bob -p hunter2 host",
+        "# x --password hunter2",
+        "# clone it with a token (PAT is hunter2)",
+        "# the password is hunter",
+        "# Password: hunter2",
+        "# token = hunter2, for the mirror",
+        "# API_KEY=hunter2",
+        "# secret is 'hunter2' here",
+        "# the PAT is hunter2hunter2 (all of it)",
+    ],
+)
+def test_a_secret_in_a_comment_is_taken_out(text: str) -> None:
+    assert "hunter" not in Redactor([]).text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# the key is {'a1' * 20}",
+        f"# key: {'a1' * 20} of llvm",
+        "# token: https://host/settings says how",
+        "# the key is in the vault",
+        "# a secret, and no password at all",
+        "# git push -u origin main",
+    ],
+)
+def test_a_comment_without_a_secret_stays_as_it_is(text: str) -> None:
+    assert Redactor([]).text(text) == text

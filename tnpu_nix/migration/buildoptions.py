@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from tnpu_nix.migration.naming import words_of
 from tnpu_nix.migration.placing import Unplaced, gap_words
-from tnpu_nix.migration.shellfile import Variable
+from tnpu_nix.migration.sheet import Variable
 from tnpu_nix.pins import Toolchain
 
 # Only names that can mean nothing else. Key of pins.toml: names, without TNPU_ before them.

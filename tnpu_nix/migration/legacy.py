@@ -11,7 +11,7 @@ from typing import Any
 
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.migration import shellfile
-from tnpu_nix.migration.shellfile import Remark, Sheet, Variable
+from tnpu_nix.migration.sheet import Remark, Sheet, Variable
 
 # A file of pins is a page or two; what is longer is something else.
 _LONGEST = 256 * 1024

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tnpu_nix.migration.naming import Naming, is_harness, read_name, repository_pin
 from tnpu_nix.migration.redaction import is_secret
-from tnpu_nix.migration.shellfile import Gap, Variable
+from tnpu_nix.migration.sheet import Gap, Variable
 from tnpu_nix.pins import PIN_NAMES
 from tnpu_nix.repository import carries_password, same_repository_key, url_fault
 from tnpu_nix.values import is_revision

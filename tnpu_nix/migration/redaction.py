@@ -6,18 +6,40 @@ import re
 from collections.abc import Sequence
 
 from tnpu_nix.migration.naming import words_of
-from tnpu_nix.migration.shellfile import Variable
+from tnpu_nix.migration.sheet import Variable
 from tnpu_nix.process import mask
 
 _SECRET_WORDS = {
     *("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PW", "CREDENTIAL", "CREDENTIALS"),
-    *("AUTH", "AUTHORIZATION", "KEY", "APIKEY", "PAT", "NETRC", "COOKIE"),
+    *("AUTH", "AUTHORIZATION", "KEY", "APIKEY", "PAT", "NETRC", "COOKIE", "CRED", "CREDS", "LOGIN"),
+    *("PASS", "PWD", "PRIVATE", "SIGNING"),
+}
+# A shell's own folders, which it calls as some call a password.
+_FOLDERS = ("PWD", "OLDPWD")
+_FUSED = ("TOKEN", "SECRET", "PASSWORD", "PASSWD")  # MYTOKEN, GHTOKEN
+# LLVM_PRIVATE_URL names a repository that is private, and is no secret.
+_MILD = {"PRIVATE", "SIGNING", "PASS"}
+_OPEN = {
+    *("URL", "URI", "REPO", "REPOSITORY", "REMOTE", "ORIGIN", "SHA", "SHA1", "REV", "REVISION"),
+    *("COMMIT", "TAG", "BRANCH"),
 }
 # Tokens of GitHub, GitLab, Slack and AWS, and what is called a secret in running text.
 _KNOWN = re.compile(
     r"\b(?:gh[opsur]_|github_pat_|glpat-|xox[abprs]-|AKIA)[A-Za-z0-9_-]{6,}"
-    r"|(?<=[Bb]earer )\S+|(?i:(?<=token=)|(?<=password=)|(?<=passwd=)|(?<=secret=)"
-    r"|(?<=token: )|(?<=password: )|(?<=passwd: )|(?<=secret: ))[^\s&]+"
+    r"|(?<=[Bb]earer )\S+"
+)
+# A user's name and password as curl and others take them, and the password of a login.
+_OPTION = re.compile(
+    r"(?P<head>(?<!\S)(?:-u|--user|--proxy-user)[ =]*[\"']?[^\s:\"']+:)[^\s\"']+"
+    r"|(?P<login>\blogin\b.*?\s-p[ =]*|--(?:password|passwd|token|secret)[ =]+)[^\s-]\S*"
+)
+# What running text calls a secret. A URL behind such a word is none, nor a revision
+# behind "key"; behind "is",
+# which often says something else, only what ends the phrase or looks like no word.
+_CALLED = re.compile(
+    r"(?P<head>(?i:\bpat|token|pass(?:word|wd|phrase)|secret|(?P<key>key)|credentials?|\bpwd)[\"']?"
+    r"(?:\s*[=:]\s*|\s+(?i:is|was)\s*:?\s+(?=\S*[^a-z\s.,;)]|\S+\s*(?:[.,;)]|$))))"
+    r"(?(key)(?![\"']?[0-9a-fA-F]{40}\b))(?![\"']?(?:[a-z][a-z0-9+.-]*://|\$|\*\*\*))[^\s&)]+"
 )
 _SCP_PASSWORD = re.compile(r"(?<![\w/])[^\s:@/]+:[^\s@/]+@")
 _BEHIND_URL = re.compile(r"(?P<url>\b[a-z][a-z0-9+.-]*://[^\s?#]+|[^\s@]+@[^\s:]+:[^\s?#]+)[?#]\S+")
@@ -36,7 +58,9 @@ class Redactor:
         for value in self._values:
             text = text.replace(value, "***")
         text = _SCP_PASSWORD.sub("***@", mask(text))
-        return _KNOWN.sub("***", _BEHIND_URL.sub(r"\g<url>?***", text))
+        text = _KNOWN.sub("***", _BEHIND_URL.sub(r"\g<url>?***", text))
+        text = _OPTION.sub(lambda one: f"{one['head'] or one['login']}***", text)
+        return _CALLED.sub(r"\g<head>***", text)
 
     def value(self, variable: Variable) -> str:
         """Return what may be shown of a variable's value: one line, of a length to be read."""
@@ -49,4 +73,8 @@ class Redactor:
 
 def is_secret(name: str) -> bool:
     """Tell whether a variable of this name holds a secret."""
-    return not _SECRET_WORDS.isdisjoint(words_of(name))
+    words = words_of(name)
+    found = _SECRET_WORDS.intersection(words)
+    if name in _FOLDERS or (found and found <= _MILD and words[-1] in _OPEN):
+        return False
+    return bool(found) or any(word.endswith(_FUSED) for word in words)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from tnpu_nix.migration.sheet import Gap, Remark, Sheet, Variable
 from tnpu_nix.migration.shellwords import (
     Literal,
     Opaque,
@@ -28,6 +29,8 @@ _OPENING = ("if", "for", "while", "until", "case", "select", "{")
 _CLOSING = ("fi", "done", "esac", "}")
 _BETWEEN = ("then", "else", "elif", "do", "!", "time", "in")
 _REDIRECTIONS = ("<", ">", ">>", "<<", "<<-", "<<<", "<&", ">&", "<>", ">|", "&>", "&>>")
+# What joins a command to the next one, across the ends of lines and comments too.
+_JOINING = ("&&", "||", "|", "|&")
 # Commands of a shell that give no variable a value that could be told from the file.
 _HARMLESS = (":", "set", "shopt", "true", "umask", "trap")
 # Options of declare that make something else of a value than its text.
@@ -42,50 +45,16 @@ _FOR_SHELLS = re.compile(r"#!|#\s*(?:shellcheck\b|vim?:|-\*-)")
 
 
 @dataclass(frozen=True)
-class Gap:
-    """A part of a value that cannot be told without running the file, or at all."""
-
-    source: str  # as it stands in the value; empty: the whole value is in doubt
-    reason: str
-
-
-@dataclass(frozen=True)
-class Variable:
-    """One variable, as a file leaves it."""
-
-    name: str
-    file: str
-    line: int
-    value: str = ""  # what a gap leaves open stands in it as it is written
-    gaps: tuple[Gap, ...] = ()
-    comments: tuple[str, ...] = ()  # lines above it and behind it, each with its "#"
-    earlier: tuple[str, ...] = ()  # "value (line 3)", where it was assigned more than once
-
-
-@dataclass(frozen=True)
-class Remark:
-    """A statement that is no assignment, and why it was passed over."""
-
-    file: str
-    line: int
-    text: str
-    reason: str
-
-
-@dataclass
-class Sheet:
-    """What a file, or several that are read one after the other, said."""
-
-    variables: dict[str, Variable] = field(default_factory=dict)
-    remarks: list[Remark] = field(default_factory=list)
-    head: list[str] = field(default_factory=list)  # comments at the top of a file
-    loose: list[str] = field(default_factory=list)  # comments that stand above no variable
-
-
-@dataclass(frozen=True)
 class _Value:
     text: str
     gaps: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Assignment:
+    name: str
+    value: _Value
+    appends: bool
 
 
 @dataclass
@@ -113,6 +82,7 @@ class _Reader:
         self._blocks: list[tuple[str, int]] = []  # words that opened a block, and their lines
         self._command = _Command()
         self._chain = ""  # why what follows && or || may not be run
+        self._operator = ""  # the last token, if it is one: a line that ends in || goes on
         self._ended = ""  # a return or exit that ends the file
         self._redirected = False
         self._naming = False  # the name of a function follows
@@ -127,17 +97,18 @@ class _Reader:
             if token.kind == "comment":
                 self._comment(token)
                 empty = False
+            elif token.kind == "open":
+                self._open_here_document(token)
             elif token.kind == "newline":
-                if self._command.words or self._command.doubt:
+                if self._command.words or self._operator not in _JOINING:
                     self._finish(token.text)
                 if empty:
                     self._blank_line()
                 empty = True
                 self._on_line = []
-                if not self._blocks:
-                    self._chain = ""
             else:
                 empty = False
+                self._operator = token.text if token.kind == "operator" else ""
                 self._token(token)
         self._sheet.loose += self._above
 
@@ -155,6 +126,12 @@ class _Reader:
             self._sheet.variables[name] = replace(variable, comments=behind)
         if not self._on_line:
             self._sheet.loose.append(token.text)
+
+    def _open_here_document(self, token: Token) -> None:
+        where = f"the here-document from line {token.line} to the end of the file"
+        reason = f"is where {where} should end, and no such line comes: nothing in it is assigned"
+        self._sheet.remarks.append(Remark(self._name, token.line, token.text, reason))
+        self._ended = f"stands in {where}: the line {token.text} that should end it never comes"
 
     def _blank_line(self) -> None:
         if not self._seen_statement:
@@ -231,14 +208,12 @@ class _Reader:
             count += 1
         assignments, rest = command.words[:count], command.words[count:]
         if not rest:
-            for word in assignments:
-                self._assign(word, command.doubt)
+            self._assign_each(assignments, command.doubt)
             return not any(isinstance(part, Opaque) for word in assignments for part in word.parts)
         verb = rest[0].text
         if assignments:
             alone = f"is set for the command `{verb}` alone: quote a value that holds blanks"
-            for word in assignments:
-                self._assign(word, command.doubt or alone)
+            self._assign_each(assignments, command.doubt or alone)
         if verb in _DECLARING:
             self._declare(verb, rest[1:], command.doubt)
             return True
@@ -255,6 +230,11 @@ class _Reader:
             self._sheet.head += self._above
             self._above = []
         return False
+
+    def _assign_each(self, words: Sequence[Token], doubt: str) -> None:
+        for word in words:  # each one sees those before it
+            if (made := self._made(word, doubt)) is not None:
+                self._assign(made, word.line, doubt)
 
     def _remark(self, command: _Command) -> None:
         words = [word.text for word in command.words]
@@ -275,6 +255,7 @@ class _Reader:
 
     def _declare(self, verb: str, words: Sequence[Token], doubt: str) -> None:
         letters = "r" if verb == "readonly" else ""
+        made = []
         for word in words:
             if word.text[:1] in "-+" and len(word.text) > 1:
                 letters += word.text[1:] if word.text.startswith("-") else ""
@@ -282,35 +263,35 @@ class _Reader:
             kinds = "" if verb == "export" else letters
             because = doubt or next((why for one, why in _ATTRIBUTES.items() if one in kinds), "")
             because = because or ("is a brace expansion" if has_braces(word.parts) else "")
-            if _ASSIGNMENT.match(word.text):
-                self._assign(word, because, letters)
-            else:
-                self._assign_whole(word, because)
+            made.append((word, self._made(word, because), because))
+        # Every word is expanded before the first of them is assigned.
+        for word, one, because in made:
+            if one is not None:
+                self._assign(one, word.line, because, letters)
             if "r" in letters:
                 self._readonly[word.text.split("=")[0].rstrip("+")] = word.line
 
-    def _assign_whole(self, word: Token, doubt: str) -> None:
-        """Do ``export "NAME=value"``, where the quotes are around all of it."""
-        value = self._value(word.parts, word.line, doubt)
-        match = _ASSIGNMENT.match(value.text)
-        if match and not match["index"] and not match["plus"]:
-            self._put(
-                match["name"], word.line, _Value(value.text[match.end() :], value.gaps), doubt
-            )
-
-    def _assign(self, word: Token, doubt: str, letters: str = "") -> None:
+    def _made(self, word: Token, doubt: str) -> _Assignment | None:
+        """Return what a word assigns; ``export "NAME=value"`` has quotes around all of it."""
         match = _ASSIGNMENT.match(word.text)
-        if match is None:
-            return
-        value = self._value(assigned(word.parts, match.end()), word.line, doubt)
+        if match is not None:
+            value = self._value(assigned(word.parts, match.end()), word.line, doubt)
+        else:
+            whole = self._value(word.parts, word.line, doubt)
+            match = _ASSIGNMENT.match(whole.text)
+            if match is None:
+                return None
+            value = _Value(whole.text[match.end() :], whole.gaps)
         if match["index"]:
             value = _Value(value.text, (*value.gaps, Gap("", "is an array")))
-        if match["plus"]:
-            value = self._appended(match["name"], value)
+        return _Assignment(match["name"], value, bool(match["plus"]))
+
+    def _assign(self, one: _Assignment, line: int, doubt: str, letters: str = "") -> None:
+        value = self._appended(one.name, one.value) if one.appends else one.value
         if "l" in letters or "u" in letters:
             text = value.text.lower() if "l" in letters else value.text.upper()
             value = replace(value, text=text)
-        self._put(match["name"], word.line, value, doubt, bool(match["plus"]))
+        self._put(one.name, line, value, doubt, one.appends)
 
     def _appended(self, name: str, value: _Value) -> _Value:
         before = self._sheet.variables.get(name)

@@ -24,6 +24,7 @@ _ESCAPES = {
     **{"t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"', "?": "?"},
 }
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_SUMS = "is arithmetic, which is not done here"
 _NUMERIC_ESCAPE = re.compile(
     r"(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<u>[0-9A-Fa-f]{1,4})"
     r"|U(?P<U>[0-9A-Fa-f]{1,8})"
@@ -63,7 +64,7 @@ Part = Literal | Parameter | Opaque
 class Token:
     """A word, an operator, a comment or the end of a line."""
 
-    kind: str  # "word", "operator", "comment" or "newline"
+    kind: str  # "word", "operator", "comment", "newline" or "open": a here-document without end
     text: str  # as it is written; of a comment, from the "#" on
     line: int  # from 1, where it begins
     parts: tuple[Part, ...] = ()
@@ -114,21 +115,34 @@ class _Scanner:
         self._name = name
         self._at = 0
         self._here: list[tuple[str, bool]] = []  # delimiters whose bodies follow the line
+        self._unended = False  # a here-document has no end
 
     def tokens(self) -> Iterator[Token]:
+        try:
+            yield from self._tokens()
+        except TnpuError:
+            # A shell would take what follows for the text of the here-document, quotes and all.
+            if not self._unended:
+                raise
+        yield Token("newline", "\n", self._line())
+
+    def _tokens(self) -> Iterator[Token]:
         fresh = True  # nothing but blanks so far on this line
         while self._skip_blanks():
             at, line, character = self._at, self._line(), self._text[self._at]
             if character == "\n":
                 self._at += 1
-                self._skip_here_documents()
                 fresh = True
                 yield Token("newline", "\n", line)
+                if (delimiter := self._skip_here_documents()) is not None:
+                    yield Token("open", delimiter, self._line())
                 continue
             if character == "#":
                 end = self._text.find("\n", at)
                 self._at = len(self._text) if end < 0 else end
                 yield Token("comment", self._text[at : self._at].rstrip(), line, alone=fresh)
+            elif end := self._end_of_arithmetic():
+                yield Token("word", self._text[at:end], line, (self._skipped(end, _SUMS),))
             elif operator := self._operator():
                 if operator in ("<<", "<<-"):
                     self._remember_here_document(operator)
@@ -137,7 +151,6 @@ class _Scanner:
                 parts = tuple(self._word())
                 yield Token("word", self._text[at : self._at], line, parts)
             fresh = False
-        yield Token("newline", "\n", self._line())
 
     def _line(self, at: int | None = None) -> int:
         return self._text.count("\n", 0, self._at if at is None else at) + 1
@@ -169,7 +182,19 @@ class _Scanner:
             self._here.append((delimiter, operator == "<<-"))
         self._at = at  # the delimiter is a word like any other
 
-    def _skip_here_documents(self) -> None:
+    def _end_of_arithmetic(self) -> int:
+        """Return where the ``((…))`` that begins here ends; 0: none does, as in ``((a); b)``."""
+        if not self._text.startswith("((", self._at):
+            return 0
+        end, inner = self._closed("(", ")"), self._at + 1
+        outer, self._at = self._at, inner
+        whole = self._closed("(", ")") == end - 1
+        self._at = outer
+        return end if whole else 0
+
+    def _skip_here_documents(self) -> str | None:
+        """Go behind the bodies that begin here; to none and back the delimiter that never comes."""
+        start = self._at
         for delimiter, tabs in self._here:
             while self._at < len(self._text):
                 end = self._text.find("\n", self._at)
@@ -177,8 +202,14 @@ class _Scanner:
                 line = self._text[self._at : end]
                 self._at = min(end + 1, len(self._text))
                 if (line.lstrip("\t") if tabs else line) == delimiter:
+                    start = self._at
                     break
+            else:
+                self._here.clear()
+                self._at, self._unended = start, True
+                return delimiter
         self._here.clear()
+        return None
 
     def _word(self, closing: str = "", quoted: bool = False) -> Iterator[Part]:
         """Yield the parts of a word; with *closing*, up to that character, which stays.
@@ -286,9 +317,10 @@ class _Scanner:
             self._at += 1
             end = self._closed("(", ")")
             sums = self._text.startswith("$((", start)
-            return self._skipped(
-                end, "is arithmetic, which is not done here" if sums else "would have to be run", 1
-            )
+            return self._skipped(end, _SUMS if sums else "would have to be run", 1)
+        if following == "[":
+            self._at += 1
+            return self._skipped(self._closed("[", "]"), _SUMS, 1)
         if following == "{":
             return self._braced(quoted)
         if match := _NAME.match(self._text, start + 1):
