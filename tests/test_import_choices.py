@@ -166,3 +166,18 @@ def test_another_repository_takes_nothing_over_from_the_one_before_it(
     # A URL alone says of no revision.
     file = write(here, f"SPIKE_URL={lab.repositories['spike'].url}\n")
     here.run("import", file).failed_with("spike: no file names its revision")
+
+
+def test_every_value_of_a_variable_is_told_on_one_line_and_no_secret(
+    lab: Lab, here: Project
+) -> None:
+    text = f'LLVM_SHA={lab.older["llvm"]}\nif [ -n "$CI" ]; then\n'
+    text += f"LLVM_SHA={lab.pinned['llvm']}\nelse\nLLVM_SHA=third\nfi\nPARTS=(one\ntwo)\n"
+    text += "MY_PASS=hunter2\nMY_PASS=other2\nreadonly DB_PASS=x; DB_PASS=hunter2\n"
+    ran = here.run("import", write(here, text))
+    ran.failed_with()
+    block = ran.out[ran.out.index("  LLVM_SHA = third") :]
+    assert f"assigned {lab.older['llvm']} (line 1) before" in block
+    assert f"assigned {lab.pinned['llvm']} (line 3) before" in block
+    assert "(one two) is an array" in ran.out
+    assert "hunter2" not in ran.out + ran.err

@@ -58,6 +58,10 @@ def values(text: str) -> dict[str, str]:
         ("set -a\nset -euo pipefail; A=1\nset +a", {"A": "1"}),
         ('export "A=1 2"', {"A": "1 2"}),
         ("A=1\nunset A\nB=2", {"B": "2"}),
+        ("A=1 B=2 C=3 D=4\nunset \"A\" 'B'; unset -v C", {"D": "4"}),
+        ("A=1\nunset -f A", {"A": "1"}),
+        ("A=1 V=A\nunset $V", {"V": "A"}),
+        ("readonly A=1\nunset A", {"A": "1"}),
         ("cat <<EOF >/dev/null\nA=1\nEOF\nB=2", {"B": "2"}),
         ("cat <<-'END'\n\tA=1\n\tEND\nB=2", {"B": "2"}),
         ("A=1\nreturn 0\nB=2", {"A": "1"}),
@@ -100,6 +104,15 @@ def test_assignments_are_read_as_a_shell_reads_them(text: str, expected: dict[st
         ("[ -n x ] && A=1", "A", "only if a command succeeds"),
         ("x || A=1", "A", "only if a command fails"),
         ("x | A=1", "A", "in a process of its own"),
+        ("A=1\n[ -n x ] && unset A", "A", "is unset by what is run only if a command succeeds"),
+        ("A=1\nfor A in 2; do :; done", "A", "is set by `for` (line 2)"),
+        ("A=1\n: $((A=5))", "A", "is set by $((A=5)) (line 2)"),
+        ("A=1\n((A += 5))", "A", "is set by ((A += 5)) (line 2)"),
+        ("A=1\n((B == A)); let A++", "A", "is set by `let`"),
+        ("A=1\nread -r A <f", "A", "is set by `read`"),
+        ("A=1\nprintf -v A x", "A", "is set by `printf`"),
+        ("A=1\ndeclare -n R=A\nR=2", "A", "is set through R (line 3)"),
+        ("declare -n R=A\nA=1\nR=2", "A", "is set through R (line 3)"),
         ("x ||\n A=1", "A", "only if a command fails"),
         ("x || # why\n\n# more\nA=1", "A", "only if a command fails"),
         ("x &&\n\\\n\nA=1", "A", "only if a command succeeds"),
@@ -123,6 +136,9 @@ def test_what_only_a_running_shell_could_tell_is_told_with_its_reason(
         ("llvm-sha=abc", "a name is made of letters, digits and _"),
         ("source other.env", "reads another file"),
         (". ./other.env", "reads another file"),
+        ("unset $NOPE", "any may be gone"),
+        ("unset $(x)", "any may be gone"),
+        ("declare -n R=$NOPE", "any may be set through it"),
         ("echo hello", "is a command, and none is run"),
         ("readonly A=1\nA=2", "readonly since line 1"),
     ],
@@ -258,6 +274,20 @@ def test_json_is_told_by_its_text_and_each_value_has_its_line(tmp_path: Path) ->
     (tmp_path / "f.env").write_text('{\n "x": \n}')
     with pytest.raises(TnpuError, match=r"f\.env:3: begins as JSON does"):
         legacy.read([tmp_path / "f.env"])
+
+
+def test_every_value_of_a_name_is_kept_with_its_line() -> None:
+    found = sheet("A=0\nif x; then\nA=1\nelse\nA=2\nfi\ncase x in\ny) A=3;;\n*) A+=4;;\nesac")
+    variable = found.variables["A"]
+    assert variable.earlier == ("0 (line 1)", "1 (line 3)", "2 (line 5)", "3 (line 8)")
+    assert (variable.value, variable.line) == ("34", 9) and variable.gaps
+
+
+def test_a_pipe_or_a_folder_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(TnpuError, match="it is no regular file"):
+            legacy.read([path])
 
 
 @pytest.mark.parametrize("data", [b"A=1\0", b"A=" + b"x" * 300_000])

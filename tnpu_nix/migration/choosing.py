@@ -66,7 +66,7 @@ def _rivals(same: Sequence[Claim], what: str) -> str:
     if len(texts) < 2:
         return ""
     names = " and ".join(dict.fromkeys(one.variable.name for one in same))
-    return f"{names} are equally plain and name different {what or 'revision'}s"
+    return f"{names} are equally plain and name different {'repositories' if what else 'revisions'}"
 
 
 def _why(revs: Sequence[Claim]) -> str:
@@ -87,9 +87,9 @@ def _why(revs: Sequence[Claim]) -> str:
 def not_taken(claim: Claim) -> str:
     """Return why a revision was not chosen where another was."""
     if claim.about == BESIDE:
-        return (
-            f"{' and '.join(claim.words)} in its name says that it is of something beside the pin"
-        )
+        say = "say" if len(claim.words) > 1 else "says"
+        words = " and ".join(claim.words)
+        return f"{words} in its name {say} that it is of something beside the pin"
     if claim.about == RELEASE:
         return "it names a release's tarball"
     return f"it is {claim.kind_words}"

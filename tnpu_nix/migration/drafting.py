@@ -178,7 +178,7 @@ def report(draft: Draft, redactor: Redactor, *, asked: bool) -> PinReport:
     for claim in choice.claims:
         verdict, why = draft.verdicts.get(id(claim)) or _verdict(draft, claim, refs, asked)
         why = "; ".join(one for one in (why, claim.note) if one)
-        earlier = tuple(redactor.text(one) for one in claim.variable.earlier)
+        earlier = redactor.earlier(claim.variable)
         shown.rows.append(
             Row(
                 claim.variable.name,

@@ -184,6 +184,7 @@ def _describe(report: Report, found: _Found, start: _Start) -> None:
                 redactor.value(one),
                 redactor.text(rest.reason),
                 tuple(redactor.text(comment) for comment in comments.worth(one.comments)),
+                redactor.earlier(one),
             )
         )
     for remark in found.legacy.remarks:

@@ -99,6 +99,7 @@ class RestRow:
     value: str
     reason: str
     comments: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()  # values of other assignments before it
 
 
 @dataclass
@@ -130,6 +131,7 @@ class Report:
         for row in self.not_placed:
             value = f" = {row.value}" if row.value else ""
             lines.append(f"  {row.name}{value}  {row.place}")
+            lines += [f"    assigned {one} before" for one in row.earlier]
             lines += [f"    {row.reason}", *(f"    {one}" for one in row.comments)]
         lines += ["comments that stand above no variable:"] if self.comments else []
         lines += [f"  {one}" for one in self.comments]

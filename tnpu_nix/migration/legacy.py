@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,9 @@ def read(paths: Sequence[Path]) -> Legacy:
 def _text(path: Path) -> str:
     """Return a file's text with ``\\n`` at the ends of lines, whatever wrote it."""
     try:
+        # A pipe would be waited for, and a device may have no end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise TnpuError(f"{path} cannot be read: it is no regular file", "name a file")
         with path.open("rb") as file:
             data = file.read(_LONGEST + 1)
     except OSError as error:

@@ -299,7 +299,9 @@ def _kind(value: str, role: str) -> int:
 
 def gap_words(gaps: Sequence[Gap]) -> str:
     """Return why a value cannot be told."""
-    return "; ".join(dict.fromkeys(f"{one.source} {one.reason}".strip() for one in gaps))
+    # An array, or a command to be run, may go over several lines.
+    said = (" ".join(f"{one.source} {one.reason}".split()) for one in gaps)
+    return "; ".join(dict.fromkeys(said))
 
 
 def clean_url(variable: Variable) -> tuple[str | None, str]:

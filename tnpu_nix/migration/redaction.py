@@ -33,14 +33,15 @@ _OPTION = re.compile(
     r"(?P<head>(?<!\S)(?:-u|--user|--proxy-user)[ =]*[\"']?[^\s:\"']+:)[^\s\"']+"
     r"|(?P<login>\blogin\b.*?\s-p[ =]*|--(?:password|passwd|token|secret)[ =]+)[^\s-]\S*"
 )
-# What running text calls a secret. A URL behind such a word is none, nor a revision
-# behind "key"; behind "is",
-# which often says something else, only what ends the phrase or looks like no word.
+# What running text calls a secret. A URL behind such a word is none, nor a
+# revision behind "key"; behind "is", which often says something else, only what ends the phrase
+# or looks like no word.
 _CALLED = re.compile(
     r"(?P<head>(?i:\bpat|token|pass(?:word|wd|phrase)|secret|(?P<key>key)|credentials?|\bpwd)[\"']?"
     r"(?:\s*[=:]\s*|\s+(?i:is|was)\s*:?\s+(?=\S*[^a-z\s.,;)]|\S+\s*(?:[.,;)]|$))))"
     r"(?(key)(?![\"']?[0-9a-fA-F]{40}\b))(?![\"']?(?:[a-z][a-z0-9+.-]*://|\$|\*\*\*))[^\s&)]+"
 )
+_SET = re.compile(r"((?<![\w?&])(?P<name>[A-Za-z_]\w*_\w+) ?= ?)(?!\$)\S+")
 _SCP_PASSWORD = re.compile(r"(?<![\w/])[^\s:@/]+:[^\s@/]+@")
 _BEHIND_URL = re.compile(r"(?P<url>\b[a-z][a-z0-9+.-]*://[^\s?#]+|[^\s@]+@[^\s:]+:[^\s?#]+)[?#]\S+")
 
@@ -50,7 +51,9 @@ class Redactor:
 
     def __init__(self, variables: Sequence[Variable]) -> None:
         secret = [one for one in variables if is_secret(one.name)]
-        values = {one.value for one in secret if len(one.value) >= 4}
+        held = [one.value for one in secret]
+        held += [value.rpartition(" (line ")[0] for one in secret for value in one.earlier]
+        values = {value for value in held if len(value) >= 4}
         self._values = sorted(values, key=len, reverse=True)
 
     def text(self, text: str) -> str:
@@ -60,15 +63,29 @@ class Redactor:
         text = _SCP_PASSWORD.sub("***@", mask(text))
         text = _KNOWN.sub("***", _BEHIND_URL.sub(r"\g<url>?***", text))
         text = _OPTION.sub(lambda one: f"{one['head'] or one['login']}***", text)
+        text = _SET.sub(lambda one: f"{one[1]}***" if is_secret(one["name"]) else one[0], text)
         return _CALLED.sub(r"\g<head>***", text)
 
     def value(self, variable: Variable) -> str:
         """Return what may be shown of a variable's value: one line, of a length to be read."""
         if is_secret(variable.name):
             return "***"
-        shown = " ".join(self.text(variable.value).split())
-        shown = shown if shown.isprintable() else repr(shown)
-        return shown if len(shown) <= 100 else f"{shown[:97]}..."
+        return _short(self.text(variable.value))
+
+    def earlier(self, variable: Variable) -> tuple[str, ...]:
+        """Return what may be shown of the values before, each as ``value (line 3)``."""
+        shown = []
+        for one in variable.earlier:
+            value, _, line = one.rpartition(" (line ")
+            value = "***" if is_secret(variable.name) else _short(self.text(value))
+            shown.append(f"{value} (line {line}")
+        return tuple(shown)
+
+
+def _short(text: str) -> str:
+    shown = " ".join(text.split())
+    shown = shown if shown.isprintable() else repr(shown)
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."
 
 
 def is_secret(name: str) -> bool:

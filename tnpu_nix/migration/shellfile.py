@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tnpu_nix.migration.sheet import Gap, Remark, Sheet, Variable
+from tnpu_nix.migration.shelleffects import arithmetic_names, names_set
 from tnpu_nix.migration.shellwords import (
+    SUMS,
     Literal,
     Opaque,
     Parameter,
@@ -87,6 +89,7 @@ class _Reader:
         self._redirected = False
         self._naming = False  # the name of a function follows
         self._readonly: dict[str, int] = {}  # variables, and the lines that made them so
+        self._references: dict[str, str] = {}  # declare -n: names, and what they refer to
         self._above: list[str] = []  # comments that wait for a variable
         self._seen_statement = False
         self._on_line: list[str] = []  # variables assigned on this line
@@ -219,9 +222,10 @@ class _Reader:
             return True
         for word in rest:
             self._value(word.parts, word.line, command.doubt)  # ${X:=default} assigns
-        if verb == "unset" and not command.doubt:
-            for word in rest[1:]:
-                self._sheet.variables.pop(word.text, None)
+        for name in names_set(rest):
+            self._unsure(name, rest[0].line, f"is set by `{verb}`")
+        if verb == "unset":
+            self._unset(rest[1:], command.doubt)
         elif verb in ("return", "exit") and not command.doubt:
             self._ended = f"stands behind the `{verb}` of line {rest[0].line}"
         elif verb not in _HARMLESS and not assignments:
@@ -230,6 +234,59 @@ class _Reader:
             self._sheet.head += self._above
             self._above = []
         return False
+
+    def _unset(self, words: Sequence[Token], doubt: str) -> None:
+        letters = ""
+        for word in words:
+            value = self._value(word.parts, word.line, doubt)
+            if value.text.startswith("-"):
+                letters += value.text[1:]
+            elif "f" in letters or self._ended:
+                pass
+            elif value.gaps:
+                reason = "unsets a variable whose name is not known: any may be gone"
+                self._sheet.remarks.append(
+                    Remark(self._name, word.line, f"unset {word.text}", reason)
+                )
+            else:
+                split = any(isinstance(part, Parameter) for part in word.parts) and not any(
+                    isinstance(part, Literal) and part.quoted for part in word.parts
+                )
+                for name in value.text.split() if split else [value.text]:
+                    self._unset_one(name, word.line, doubt, "n" in letters)
+
+    def _unset_one(self, name: str, line: int, doubt: str, reference: bool) -> None:
+        whole = name.partition("[")[0]
+        if whole in self._readonly:
+            reason = f"is refused by a shell: {name} is readonly since line {self._readonly[whole]}"
+            self._sheet.remarks.append(Remark(self._name, line, f"unset {name}", reason))
+        elif doubt:
+            self._unsure(whole, line, f"is unset by what {doubt.replace('assigned', 'run')}")
+        elif whole != name:
+            self._unsure(whole, line, "is unset in part")
+        elif name in self._references and not reference:
+            self._unsure(self._references[name], line, f"is unset through {name}")
+        else:
+            self._references.pop(name, None)
+            self._sheet.variables.pop(name, None)
+
+    def _unsure(self, name: str, line: int, why: str) -> None:
+        """Take note that a variable may have another value from here on."""
+        if name in self._readonly or self._ended or not name:
+            return
+        gap = Gap("", f"{why} (line {line}), which is not run")
+        held = self._sheet.variables.get(name) or Variable(name, self._name, line)
+        self._sheet.variables[name] = replace(held, gaps=(*held.gaps, gap))
+
+    def _refer(self, word: Token, target: _Assignment | None) -> None:
+        """Take note of ``declare -n``: what is assigned to a reference goes elsewhere."""
+        name = word.text.partition("=")[0]
+        self._references[name] = target.value.text if target is not None else ""
+        if target is not None and not target.value.gaps:
+            self._unsure(target.value.text, word.line, f"may be set through {name}")
+        elif target is not None:
+            reason = "refers to a variable whose name is not known: any may be set through it"
+            self._sheet.remarks.append(Remark(self._name, word.line, word.text, reason))
 
     def _assign_each(self, words: Sequence[Token], doubt: str) -> None:
         for word in words:  # each one sees those before it
@@ -268,6 +325,8 @@ class _Reader:
         for word, one, because in made:
             if one is not None:
                 self._assign(one, word.line, because, letters)
+            if "n" in letters and verb not in ("export", "readonly"):
+                self._refer(word, one)
             if "r" in letters:
                 self._readonly[word.text.split("=")[0].rstrip("+")] = word.line
 
@@ -304,6 +363,10 @@ class _Reader:
             reason = f"is refused by a shell: {name} is readonly since line {self._readonly[name]}"
             self._sheet.remarks.append(Remark(self._name, line, f"{name}={value.text}", reason))
             return
+        if name in self._references:
+            self._references[name] = self._references[name] or value.text
+            self._unsure(self._references[name], line, f"is set through {name}")
+            value = _Value(value.text, (*value.gaps, Gap("", _ATTRIBUTES["n"])))
         before = self._sheet.variables.get(name)
         gaps = (*value.gaps, Gap("", doubt)) if doubt else value.gaps
         earlier: tuple[str, ...] = ()
@@ -311,7 +374,7 @@ class _Reader:
         if before is not None:
             comments = (*before.comments, *comments)
             earlier = before.earlier
-            if (before.value, before.gaps) != (value.text, gaps) and not appended:
+            if (before.value, before.gaps) != (value.text, gaps) and (doubt or not appended):
                 place = f"line {before.line}"
                 place += f" of {before.file}" if before.file != self._name else ""
                 earlier = (*earlier, f"{before.value} ({place})")
@@ -330,6 +393,8 @@ class _Reader:
                 text += part.text
                 continue
             if isinstance(part, Opaque):
+                for name in arithmetic_names(part.source) if part.reason == SUMS else ():
+                    self._unsure(name, line, f"is set by {part.source}")
                 value = _Value(part.source, (Gap(part.source, part.reason),))
             else:
                 value = self._parameter(part, line, doubt)

@@ -24,7 +24,7 @@ _ESCAPES = {
     **{"t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"', "?": "?"},
 }
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_SUMS = "is arithmetic, which is not done here"
+SUMS = "is arithmetic, which is not done here"
 _NUMERIC_ESCAPE = re.compile(
     r"(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<u>[0-9A-Fa-f]{1,4})"
     r"|U(?P<U>[0-9A-Fa-f]{1,8})"
@@ -142,7 +142,7 @@ class _Scanner:
                 self._at = len(self._text) if end < 0 else end
                 yield Token("comment", self._text[at : self._at].rstrip(), line, alone=fresh)
             elif end := self._end_of_arithmetic():
-                yield Token("word", self._text[at:end], line, (self._skipped(end, _SUMS),))
+                yield Token("word", self._text[at:end], line, (self._skipped(end, SUMS),))
             elif operator := self._operator():
                 if operator in ("<<", "<<-"):
                     self._remember_here_document(operator)
@@ -317,10 +317,10 @@ class _Scanner:
             self._at += 1
             end = self._closed("(", ")")
             sums = self._text.startswith("$((", start)
-            return self._skipped(end, _SUMS if sums else "would have to be run", 1)
+            return self._skipped(end, SUMS if sums else "would have to be run", 1)
         if following == "[":
             self._at += 1
-            return self._skipped(self._closed("[", "]"), _SUMS, 1)
+            return self._skipped(self._closed("[", "]"), SUMS, 1)
         if following == "{":
             return self._braced(quoted)
         if match := _NAME.match(self._text, start + 1):

@@ -1,0 +1,40 @@
+"""Which variables a command gives a value that only a running shell knows.
+
+Source: Bash's manual, "Shell Arithmetic", "Looping Constructs" and "Bash Builtins".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tnpu_nix.migration.shellwords import Token
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNED = re.compile(
+    r"(?P<before>\+\+|--)?\s*\b(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]*\])?\s*"
+    r"(?P<after>\+\+|--|(?:[-+*/%&^|]|<<|>>)?=(?!=))?"
+)
+
+
+def arithmetic_names(source: str) -> list[str]:
+    """Return the variables that ``((A = 5))`` and its kin assign."""
+    return [one["name"] for one in _ASSIGNED.finditer(source) if one["before"] or one["after"]]
+
+
+def names_set(words: Sequence[Token]) -> list[str]:
+    """Return the variables that a command sets by its nature: ``for``, ``read`` and others."""
+    verb, rest = words[0].text, [word.text.strip("'\"") for word in words[1:]]
+    if verb in ("for", "select"):
+        named = rest[:1]
+    elif verb in ("read", "mapfile", "readarray"):
+        named = rest
+    elif verb == "getopts":
+        named = rest[1:2]
+    elif verb == "printf" and "-v" in rest[:-1]:
+        named = [rest[rest.index("-v") + 1]]
+    elif verb == "let":
+        return arithmetic_names(" ".join(rest))
+    else:
+        return []
+    return [one for one in named if _NAME.fullmatch(one)]
