@@ -1,4 +1,4 @@
-"""Which variables a command gives a value that only a running shell knows.
+"""What a command does that is not run: which variables it sets, and why it is passed over.
 
 Source: Bash's manual, "Shell Arithmetic", "Looping Constructs" and "Bash Builtins".
 """
@@ -38,3 +38,16 @@ def names_set(words: Sequence[Token]) -> list[str]:
     else:
         return []
     return [one for one in named if _NAME.fullmatch(one)]
+
+
+def passed_over(words: Sequence[str]) -> str | None:
+    """Return why a command says nothing of a variable; None: it only opens a block."""
+    if words[0] in (".", "source"):
+        return "reads another file: import that one too, before this one"
+    if len(words) > 1 and words[1].startswith("="):
+        return "is no assignment to a shell: no blanks around ="
+    if "=" in words[0] and not words[0].startswith(("[", "=", "((")):
+        return "is no assignment to a shell: a name is made of letters, digits and _"
+    if words[0] in ("for", "select", "case", "[", "[[", "test"):
+        return None
+    return "is a command, and none is run"
