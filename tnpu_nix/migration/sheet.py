@@ -54,6 +54,15 @@ class Value:
     gaps: tuple[Gap, ...] = ()
 
 
+@dataclass(frozen=True)
+class Assignment:
+    """What a word assigns, before anything is done."""
+
+    name: str
+    value: Value
+    appends: bool
+
+
 def shaped(held: Variable, operator: str, source: str) -> Value:
     """Return a variable's value as ``${NAME:2:5}`` and its kin ask for it."""
     if not operator:

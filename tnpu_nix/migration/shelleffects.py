@@ -8,8 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tnpu_nix.migration.shellwords import Token
+from tnpu_nix.migration.shellwords import Literal, Parameter, Token
 
+# Options of declare that make something else of a value than its text.
+ATTRIBUTES = {
+    "a": "is an array",
+    "A": "is an array",
+    "i": "is arithmetic, which is not done here",
+    "n": "is a reference to another variable",
+}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNED = re.compile(
     r"(?P<before>\+\+|--)?\s*\b(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:\[[^]]*\])?\s*"
@@ -38,6 +45,13 @@ def names_set(words: Sequence[Token]) -> list[str]:
     else:
         return []
     return [one for one in named if _NAME.fullmatch(one)]
+
+
+def names_of(word: Token, text: str) -> list[str]:
+    """Return the words that a shell makes of one whose value is *text*."""
+    quoted = any(isinstance(part, Literal) and part.quoted for part in word.parts)
+    splits = any(isinstance(part, Parameter) for part in word.parts) and not quoted
+    return text.split() if splits else [text]
 
 
 def passed_over(words: Sequence[str]) -> str | None:

@@ -9,8 +9,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tnpu_nix.migration.sheet import Gap, Remark, Sheet, Value, Variable, shaped
-from tnpu_nix.migration.shelleffects import arithmetic_names, names_set, passed_over
+from tnpu_nix.migration.sheet import Assignment, Gap, Remark, Sheet, Value, Variable, shaped
+from tnpu_nix.migration.shelleffects import (
+    ATTRIBUTES,
+    arithmetic_names,
+    names_of,
+    names_set,
+    passed_over,
+)
 from tnpu_nix.migration.shellwords import (
     SUMS,
     Literal,
@@ -35,22 +41,8 @@ _REDIRECTIONS = ("<", ">", ">>", "<<", "<<-", "<<<", "<&", ">&", "<>", ">|", "&>
 _JOINING = ("&&", "||", "|", "|&")
 # Commands of a shell that give no variable a value that could be told from the file.
 _HARMLESS = (":", "set", "shopt", "true", "umask", "trap")
-# Options of declare that make something else of a value than its text.
-_ATTRIBUTES = {
-    "a": "is an array",
-    "A": "is an array",
-    "i": "is arithmetic, which is not done here",
-    "n": "is a reference to another variable",
-}
 # What is for a shell or an editor, and means nothing in another file.
 _FOR_SHELLS = re.compile(r"#!|#\s*(?:shellcheck\b|vim?:|-\*-)")
-
-
-@dataclass(frozen=True)
-class _Assignment:
-    name: str
-    value: Value
-    appends: bool
 
 
 @dataclass
@@ -243,10 +235,7 @@ class _Reader:
                     Remark(self._name, word.line, f"unset {word.text}", reason)
                 )
             else:
-                split = any(isinstance(part, Parameter) for part in word.parts) and not any(
-                    isinstance(part, Literal) and part.quoted for part in word.parts
-                )
-                for name in value.text.split() if split else [value.text]:
+                for name in names_of(word, value.text):
                     self._unset_one(name, word.line, doubt, "n" in letters)
 
     def _unset_one(self, name: str, line: int, doubt: str, reference: bool) -> None:
@@ -272,7 +261,7 @@ class _Reader:
         held = self._sheet.variables.get(name) or Variable(name, self._name, line)
         self._sheet.variables[name] = replace(held, gaps=(*held.gaps, gap))
 
-    def _refer(self, word: Token, target: _Assignment | None) -> None:
+    def _refer(self, word: Token, target: Assignment | None) -> None:
         """Take note of ``declare -n``: what is assigned to a reference goes elsewhere."""
         name = word.text.partition("=")[0]
         self._references[name] = target.value.text if target is not None else ""
@@ -304,7 +293,7 @@ class _Reader:
                 letters += word.text[1:] if word.text.startswith("-") else ""
                 continue
             kinds = "" if verb == "export" else letters
-            because = doubt or next((why for one, why in _ATTRIBUTES.items() if one in kinds), "")
+            because = doubt or next((why for one, why in ATTRIBUTES.items() if one in kinds), "")
             because = because or ("is a brace expansion" if has_braces(word.parts) else "")
             made.append((word, self._made(word, because), because))
         # Every word is expanded before the first of them is assigned.
@@ -316,7 +305,7 @@ class _Reader:
             if "r" in letters:
                 self._readonly[word.text.split("=")[0].rstrip("+")] = word.line
 
-    def _made(self, word: Token, doubt: str) -> _Assignment | None:
+    def _made(self, word: Token, doubt: str) -> Assignment | None:
         """Return what a word assigns; ``export "NAME=value"`` has quotes around all of it."""
         match = _ASSIGNMENT.match(word.text)
         if match is not None:
@@ -329,9 +318,9 @@ class _Reader:
             value = Value(whole.text[match.end() :], whole.gaps)
         if match["index"]:
             value = Value(value.text, (*value.gaps, Gap("", "is an array")))
-        return _Assignment(match["name"], value, bool(match["plus"]))
+        return Assignment(match["name"], value, bool(match["plus"]))
 
-    def _assign(self, one: _Assignment, line: int, doubt: str, letters: str = "") -> None:
+    def _assign(self, one: Assignment, line: int, doubt: str, letters: str = "") -> None:
         value = self._appended(one.name, one.value) if one.appends else one.value
         if "l" in letters or "u" in letters:
             text = value.text.lower() if "l" in letters else value.text.upper()
@@ -352,7 +341,7 @@ class _Reader:
         if name in self._references:
             self._references[name] = self._references[name] or value.text
             self._unsure(self._references[name], line, f"is set through {name}")
-            value = Value(value.text, (*value.gaps, Gap("", _ATTRIBUTES["n"])))
+            value = Value(value.text, (*value.gaps, Gap("", ATTRIBUTES["n"])))
         before = self._sheet.variables.get(name)
         gaps = (*value.gaps, Gap("", doubt)) if doubt else value.gaps
         earlier: tuple[str, ...] = ()
