@@ -44,3 +44,32 @@ class Sheet:
     remarks: list[Remark] = field(default_factory=list)
     head: list[str] = field(default_factory=list)  # comments at the top of a file
     loose: list[str] = field(default_factory=list)  # comments that stand above no variable
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a word stands for."""
+
+    text: str
+    gaps: tuple[Gap, ...] = ()
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a word assigns, before anything is done."""
+
+    name: str
+    value: Value
+    appends: bool
+
+
+def shaped(held: Variable, operator: str, source: str) -> Value:
+    """Return a variable's value as ``${NAME:2:5}`` and its kin ask for it."""
+    if not operator:
+        return Value(held.value, held.gaps)
+    if held.gaps:
+        return Value(source, (Gap(source, f"rests on {held.name}, which is not known"),))
+    if operator in ("^^", ",,"):
+        return Value(held.value.upper() if operator == "^^" else held.value.lower())
+    first, *length = (int(number) for number in operator.strip(":").split(":"))
+    return Value(held.value[first : first + length[0]] if length else held.value[first:])

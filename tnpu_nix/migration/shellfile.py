@@ -9,8 +9,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tnpu_nix.migration.sheet import Gap, Remark, Sheet, Variable
-from tnpu_nix.migration.shelleffects import arithmetic_names, names_set
+from tnpu_nix.migration.sheet import Assignment, Gap, Remark, Sheet, Value, Variable, shaped
+from tnpu_nix.migration.shelleffects import (
+    ATTRIBUTES,
+    arithmetic_names,
+    names_of,
+    names_set,
+    passed_over,
+)
 from tnpu_nix.migration.shellwords import (
     SUMS,
     Literal,
@@ -35,28 +41,8 @@ _REDIRECTIONS = ("<", ">", ">>", "<<", "<<-", "<<<", "<&", ">&", "<>", ">|", "&>
 _JOINING = ("&&", "||", "|", "|&")
 # Commands of a shell that give no variable a value that could be told from the file.
 _HARMLESS = (":", "set", "shopt", "true", "umask", "trap")
-# Options of declare that make something else of a value than its text.
-_ATTRIBUTES = {
-    "a": "is an array",
-    "A": "is an array",
-    "i": "is arithmetic, which is not done here",
-    "n": "is a reference to another variable",
-}
 # What is for a shell or an editor, and means nothing in another file.
 _FOR_SHELLS = re.compile(r"#!|#\s*(?:shellcheck\b|vim?:|-\*-)")
-
-
-@dataclass(frozen=True)
-class _Value:
-    text: str
-    gaps: tuple[Gap, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Assignment:
-    name: str
-    value: _Value
-    appends: bool
 
 
 @dataclass
@@ -249,10 +235,7 @@ class _Reader:
                     Remark(self._name, word.line, f"unset {word.text}", reason)
                 )
             else:
-                split = any(isinstance(part, Parameter) for part in word.parts) and not any(
-                    isinstance(part, Literal) and part.quoted for part in word.parts
-                )
-                for name in value.text.split() if split else [value.text]:
+                for name in names_of(word, value.text):
                     self._unset_one(name, word.line, doubt, "n" in letters)
 
     def _unset_one(self, name: str, line: int, doubt: str, reference: bool) -> None:
@@ -278,7 +261,7 @@ class _Reader:
         held = self._sheet.variables.get(name) or Variable(name, self._name, line)
         self._sheet.variables[name] = replace(held, gaps=(*held.gaps, gap))
 
-    def _refer(self, word: Token, target: _Assignment | None) -> None:
+    def _refer(self, word: Token, target: Assignment | None) -> None:
         """Take note of ``declare -n``: what is assigned to a reference goes elsewhere."""
         name = word.text.partition("=")[0]
         self._references[name] = target.value.text if target is not None else ""
@@ -297,16 +280,8 @@ class _Reader:
         words = [word.text for word in command.words]
         if command.after == "|" and self._blocks and self._blocks[-1][0] == "case":
             return  # one of several patterns
-        if words[0] in (".", "source"):
-            reason = "reads another file: import that one too, before this one"
-        elif len(words) > 1 and words[1].startswith("="):
-            reason = "is no assignment to a shell: no blanks around ="
-        elif "=" in words[0] and not words[0].startswith(("[", "=")):
-            reason = "is no assignment to a shell: a name is made of letters, digits and _"
-        elif words[0] in ("for", "select", "case", "[", "[[", "test"):
+        if (reason := passed_over(words)) is None:
             return  # what stands inside is told of by itself
-        else:
-            reason = "is a command, and none is run"
         text = " ".join(" ".join(words).split())
         self._sheet.remarks.append(Remark(self._name, command.words[0].line, text, reason))
 
@@ -318,7 +293,7 @@ class _Reader:
                 letters += word.text[1:] if word.text.startswith("-") else ""
                 continue
             kinds = "" if verb == "export" else letters
-            because = doubt or next((why for one, why in _ATTRIBUTES.items() if one in kinds), "")
+            because = doubt or next((why for one, why in ATTRIBUTES.items() if one in kinds), "")
             because = because or ("is a brace expansion" if has_braces(word.parts) else "")
             made.append((word, self._made(word, because), because))
         # Every word is expanded before the first of them is assigned.
@@ -330,7 +305,7 @@ class _Reader:
             if "r" in letters:
                 self._readonly[word.text.split("=")[0].rstrip("+")] = word.line
 
-    def _made(self, word: Token, doubt: str) -> _Assignment | None:
+    def _made(self, word: Token, doubt: str) -> Assignment | None:
         """Return what a word assigns; ``export "NAME=value"`` has quotes around all of it."""
         match = _ASSIGNMENT.match(word.text)
         if match is not None:
@@ -340,25 +315,25 @@ class _Reader:
             match = _ASSIGNMENT.match(whole.text)
             if match is None:
                 return None
-            value = _Value(whole.text[match.end() :], whole.gaps)
+            value = Value(whole.text[match.end() :], whole.gaps)
         if match["index"]:
-            value = _Value(value.text, (*value.gaps, Gap("", "is an array")))
-        return _Assignment(match["name"], value, bool(match["plus"]))
+            value = Value(value.text, (*value.gaps, Gap("", "is an array")))
+        return Assignment(match["name"], value, bool(match["plus"]))
 
-    def _assign(self, one: _Assignment, line: int, doubt: str, letters: str = "") -> None:
+    def _assign(self, one: Assignment, line: int, doubt: str, letters: str = "") -> None:
         value = self._appended(one.name, one.value) if one.appends else one.value
         if "l" in letters or "u" in letters:
             text = value.text.lower() if "l" in letters else value.text.upper()
             value = replace(value, text=text)
         self._put(one.name, line, value, doubt, one.appends)
 
-    def _appended(self, name: str, value: _Value) -> _Value:
+    def _appended(self, name: str, value: Value) -> Value:
         before = self._sheet.variables.get(name)
         if before is None:
             return value
-        return _Value(before.value + value.text, (*before.gaps, *value.gaps))
+        return Value(before.value + value.text, (*before.gaps, *value.gaps))
 
-    def _put(self, name: str, line: int, value: _Value, doubt: str, appended: bool = False) -> None:
+    def _put(self, name: str, line: int, value: Value, doubt: str, appended: bool = False) -> None:
         if name in self._readonly:
             reason = f"is refused by a shell: {name} is readonly since line {self._readonly[name]}"
             self._sheet.remarks.append(Remark(self._name, line, f"{name}={value.text}", reason))
@@ -366,7 +341,7 @@ class _Reader:
         if name in self._references:
             self._references[name] = self._references[name] or value.text
             self._unsure(self._references[name], line, f"is set through {name}")
-            value = _Value(value.text, (*value.gaps, Gap("", _ATTRIBUTES["n"])))
+            value = Value(value.text, (*value.gaps, Gap("", ATTRIBUTES["n"])))
         before = self._sheet.variables.get(name)
         gaps = (*value.gaps, Gap("", doubt)) if doubt else value.gaps
         earlier: tuple[str, ...] = ()
@@ -384,7 +359,7 @@ class _Reader:
             name, self._name, line, value.text, gaps, comments, earlier
         )
 
-    def _value(self, parts: Sequence[Part], line: int, doubt: str) -> _Value:
+    def _value(self, parts: Sequence[Part], line: int, doubt: str) -> Value:
         """Return what a word stands for; ``${NAME:=word}`` assigns on the way."""
         text = ""
         gaps: list[Gap] = []
@@ -395,24 +370,24 @@ class _Reader:
             if isinstance(part, Opaque):
                 for name in arithmetic_names(part.source) if part.reason == SUMS else ():
                     self._unsure(name, line, f"is set by {part.source}")
-                value = _Value(part.source, (Gap(part.source, part.reason),))
+                value = Value(part.source, (Gap(part.source, part.reason),))
             else:
                 value = self._parameter(part, line, doubt)
             text += value.text
             gaps += value.gaps
-        return _Value(text, tuple(dict.fromkeys(gaps)))
+        return Value(text, tuple(dict.fromkeys(gaps)))
 
-    def _parameter(self, part: Parameter, line: int, doubt: str) -> _Value:
+    def _parameter(self, part: Parameter, line: int, doubt: str) -> Value:
         held = self._sheet.variables.get(part.name)
         kind = part.operator.lstrip(":") if part.word or part.operator[-1:] in "-=?+" else ""
         if held is not None and held.gaps and kind:
             # Whether it is set and not empty is not known either.
-            return _Value(
+            return Value(
                 part.source, (Gap(part.source, f"rests on {part.name}, which is not known"),)
             )
         present = held is not None and not (part.operator.startswith(":") and held.value == "")
         if kind == "+":
-            return self._value(part.word, line, doubt) if present else _Value("")
+            return self._value(part.word, line, doubt) if present else Value("")
         if kind in ("-", "=") and not present:
             value = self._value(part.word, line, doubt)
             if kind == "=":
@@ -420,17 +395,5 @@ class _Reader:
             return value
         if held is None or (kind == "?" and not present):
             reason = f"is a reference to {part.name}, which the files do not define"
-            return _Value(part.source, (Gap(part.source, reason),))
-        return _shaped(held, "" if kind else part.operator, part.source)
-
-
-def _shaped(held: Variable, operator: str, source: str) -> _Value:
-    """Return a variable's value as ``${NAME:2:5}`` and its kin ask for it."""
-    if not operator:
-        return _Value(held.value, held.gaps)
-    if held.gaps:
-        return _Value(source, (Gap(source, f"rests on {held.name}, which is not known"),))
-    if operator in ("^^", ",,"):
-        return _Value(held.value.upper() if operator == "^^" else held.value.lower())
-    first, *length = (int(number) for number in operator.strip(":").split(":"))
-    return _Value(held.value[first : first + length[0]] if length else held.value[first:])
+            return Value(part.source, (Gap(part.source, reason),))
+        return shaped(held, "" if kind else part.operator, part.source)
