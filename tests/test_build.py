@@ -11,11 +11,9 @@ import pytest
 
 from tests.conftest import Demo, GitRepository, Project, environment, run_with_mounts
 from tnpu_nix import pinsfile
-from tnpu_nix.build import derivation_name
-from tnpu_nix.flake import hostpkgs
-from tnpu_nix.history import load
+from tnpu_nix.flake import derivation_name, hostpkgs
+from tnpu_nix.history import duration, load
 from tnpu_nix.nix import Nix, failure
-from tnpu_nix.progress import duration
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tnpu_nix import flake, git, process, project
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.flake import derivation_name as derivation_name
+from tnpu_nix.flake import derivation_name
 from tnpu_nix.images import base
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.pins import Toolchain

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tnpu_nix import process
+from tnpu_nix import process, store
 from tnpu_nix.nix import Nix, failure, version
 from tnpu_nix.prefetch import sri_from_base32
 
@@ -52,16 +52,8 @@ def path_infos(
         if re.search(r"is not valid|don't know how to build|does not exist", done.stderr):
             return {}
         raise failure(f"asking {cache or 'the store'} for {len(wanted)} store paths", done.stderr)
-    answer = json.loads(done.stdout)
-    # A list in Nix 2.8, and an object with the paths for keys later.
-    entries = [
-        (entry if isinstance(answer, list) else {**entry, "path": path})
-        for path, entry in (
-            ((None, one) for one in answer) if isinstance(answer, list) else answer.items()
-        )
-        if entry is not None and entry.get("valid", True)
-    ]
-    return {one["path"]: _info(one) for one in entries}
+    found = store.by_path(json.loads(done.stdout))
+    return {path: _info(path, one) for path, one in found.items() if one is not None}
 
 
 def _made(nix: Nix) -> bool:
@@ -74,9 +66,9 @@ def _at(cache: str | None) -> list[str]:
     return ["--offline"] if cache is None else ["--store", cache, *_ASK_ANEW]
 
 
-def _info(entry: dict[str, Any]) -> PathInfo:
+def _info(path: str, entry: dict[str, Any]) -> PathInfo:
     return PathInfo(
-        entry["path"],
+        path,
         as_sri(entry["narHash"]),
         int(entry["narSize"]),
         tuple(str(one) for one in entry.get("references", [])),

@@ -11,8 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tnpu_nix.build import Activity, Watcher
-from tnpu_nix.history import component
-from tnpu_nix.history import duration as duration
+from tnpu_nix.history import component, duration
 
 _ENDED = {"building": "built", "fetching": "fetched", "pushing": "pushed"}
 

@@ -74,16 +74,22 @@ def path_infos(
         answer = json.loads(done.stdout)
     except ValueError:
         return {}
-    # Nix 2.8 prints a list, in which what is not there is not valid; later ones an object, in
-    # which that is null.
-    pairs: list[tuple[str, Any]] = (
-        [(one["path"], one) for one in answer] if isinstance(answer, list) else list(answer.items())
-    )
     return {
         path: PathInfo(one["narSize"], one.get("closureSize"), one.get("downloadSize"))
-        for path, one in pairs
-        if one and one.get("valid", True)
+        for path, one in by_path(answer).items()
+        if one is not None
     }
+
+
+def by_path(answer: Any) -> dict[str, dict[str, Any] | None]:
+    """Read the JSON of `nix path-info`: path → what is known of it, None if it is not there.
+
+    Nix 2.8 prints a list, in which missing paths have ``"valid": false``; newer ones an object by
+    path, in which they are null.
+    """
+    if isinstance(answer, list):
+        return {one["path"]: one if one.get("valid", True) else None for one in answer}
+    return dict(answer)
 
 
 def substituters(nix: Nix) -> list[str]:

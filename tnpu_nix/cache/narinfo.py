@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tnpu_nix import store
+
 STORE = "/nix/store"
 _STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-[0-9a-zA-Z+._?=-]+")
 
@@ -89,17 +91,9 @@ def _checked(path: str, info: PathInfo) -> PathInfo:
 
 
 def from_nix(answer: Any) -> dict[str, PathInfo | None]:
-    """Read the JSON of `nix path-info`: path → info, None for a path that the store lacks.
-
-    Nix 2.8 prints a list, in which missing paths have ``"valid": false``; newer ones an object by
-    path, in which they are null.
-    """
-    if isinstance(answer, list):
-        entries = {one["path"]: one for one in answer}
-        entries = {path: one if one.get("valid", True) else None for path, one in entries.items()}
-    else:
-        entries = dict(answer)
-    return {path: None if one is None else _from_json(path, one) for path, one in entries.items()}
+    """Read the JSON of `nix path-info`: path → info, None for a path that the store lacks."""
+    entries = store.by_path(answer).items()
+    return {path: None if one is None else _from_json(path, one) for path, one in entries}
 
 
 def _from_json(path: str, entry: Mapping[str, Any]) -> PathInfo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -67,7 +67,7 @@ def verify_cache(
         walked = stores.closure(one, paths, checking, access)
     except UnavailableError as error:
         return Verified(one.url, 0, [], [], str(error))
-    absent = [name for name, its in outputs.items() if any(p not in walked.infos for p in its)]
+    absent = _absent(outputs, walked.infos)
     faults = [
         Fault(path, f"it is missing, and {referrer} refers to it")
         for path, referrer in walked.missing.items()
@@ -94,7 +94,7 @@ def verify_here(
     checking = settings.checking(nix, keys, access)
     paths = [path for its in outputs.values() for path in its]
     there = local.valid(nix, paths)
-    absent = [name for name, its in outputs.items() if any(path not in there for path in its)]
+    absent = _absent(outputs, there)
     closure = local.closure(nix, list(there))
     lost = local.gone(nix, closure)
     faults = [Fault(path, "it is gone from the disk") for path in lost]
@@ -102,6 +102,10 @@ def verify_here(
     say(f"checking {len(rest)} paths in the store")
     faults += _check([], rest, checking)
     return Verified("here", len(closure), absent, sorted(faults, key=lambda f: f.path))
+
+
+def _absent(outputs: Mapping[str, list[str]], there: Container[str]) -> list[str]:
+    return [name for name, its in outputs.items() if any(path not in there for path in its)]
 
 
 def _check(where: Sequence[str], paths: Sequence[str], nix: Nix) -> list[Fault]:

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from tnpu_nix import flake, git, pathinfo, pinsfile, render
-from tnpu_nix.build import derivation_name
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.flake import derivation_name
 from tnpu_nix.images import archive
 from tnpu_nix.images.contents import read_manifest
 from tnpu_nix.images.inspection import ComponentOf, components_of, megabytes, pins_of
 from tnpu_nix.images.model import Image, Layer
-from tnpu_nix.images.opening import FORMS, open_image
+from tnpu_nix.images.opening import open_image
 from tnpu_nix.nix import Nix, is_valid
 from tnpu_nix.pins import REBUILT, Toolchain
 
-SIDES = f"{FORMS}; or pins:PATH, a pins.toml; or git:REV, pins.toml in that git revision"
 _OVERRIDES = "nix/overrides.nix"
 _MANIFEST = r"tnpu-manifest\.json"
 
@@ -128,7 +127,10 @@ Say = Callable[[str], None]
 
 
 def side(text: str, root: Callable[[], Path], nix: Nix, plain_http: bool, say: Say) -> Side:
-    """Return one side of a comparison, from what a user writes: see SIDES.
+    """Return one side of a comparison, from what a user writes.
+
+    An image as `opening.open_image` takes it; ``pins:PATH``, a pins.toml; or ``git:REV``, the
+    pins.toml in that git revision.
 
     Args:
         root: finds the project; called for ``git:`` and for ``pins:`` alone.

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tnpu_nix.build import derivation_name
+from tnpu_nix.flake import derivation_name
 from tnpu_nix.images.contents import Contents, root_of
 
 _HASH = re.compile(r"[0-9a-z]{32}-")

@@ -12,11 +12,11 @@ from tnpu_nix import build, history, pinsfile, process, render, transaction
 from tnpu_nix.build import Built, Watcher
 from tnpu_nix.bump import Request, Say, bump
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.history import duration
 from tnpu_nix.images import archive
 from tnpu_nix.nix import Nix, check_version, own_store_works
 from tnpu_nix.offline.repositories import Repository, make_repositories
 from tnpu_nix.pins import PIN_NAMES
-from tnpu_nix.progress import duration
 
 _BUMPED = "spike"
 _HEAD = """\

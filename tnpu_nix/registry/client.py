@@ -120,10 +120,6 @@ class Repository:
             return None
         return answer.headers.get("Docker-Content-Digest") or self.manifest(tag).digest
 
-    def tag_exists(self, tag: str) -> bool:
-        """Tell whether the repository has a tag."""
-        return self.tag_digest(tag) is not None
-
     def tags(self) -> list[str]:
         """Return the repository's tags as the registry orders them; none if it is not there."""
         answer = self.transport.request("GET", "tags/list", accept=(200, 404), what="tags")
