@@ -25,6 +25,7 @@ _LOG_LINE, _PHASE = 101, 104
 _LAST_LINES = 25
 # What activities are shown, and as what. A path that is fetched is also copied: only one counts.
 BUILDING = {_BUILD: "building", _SUBSTITUTE: "fetching"}
+MAKING = {_BUILD: "building"}
 PUSHING = {_COPY: "pushing"}
 
 
@@ -45,6 +46,7 @@ class Built:
     """A finished build."""
 
     path: str  # store path of the target's first output
+    paths: list[str]  # of all outputs that were asked for
     activities: list[Activity]  # what was built or fetched for it, in order
 
 
@@ -69,7 +71,8 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
         if run_logged(argv, nix, log, answer) != 0:
             raise _failed(target, log)
         outputs = json.loads(answer.read_text())[0]["outputs"]
-    return Built(outputs.get("out") or next(iter(outputs.values())), log.finished)
+    first = outputs.get("out") or next(iter(outputs.values()))
+    return Built(first, list(outputs.values()), log.finished)
 
 
 def run_logged(

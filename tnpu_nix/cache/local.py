@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tnpu_nix import process
 from tnpu_nix.cache import narinfo
 from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.nix import Nix, failure
+from tnpu_nix.ondisk import gone as gone
+from tnpu_nix.ondisk import is_on_disk as is_on_disk
+from tnpu_nix.ondisk import requisites
 
 _AT_A_TIME = 500  # paths in one argument list
-
-
-def is_on_disk(nix: Nix, path: str) -> bool:
-    """Tell whether something lies at a store path, whatever Nix knows of it."""
-    theirs = os.environ.get("NIX_REMOTE", "")
-    if nix.store is None and theirs.startswith("/"):
-        return os.path.lexists(f"{theirs}{path}")  # a store that the user chose without us
-    return os.path.lexists(nix.on_disk(path))
 
 
 def valid(nix: Nix, paths: Sequence[str]) -> dict[str, PathInfo]:
@@ -39,16 +33,8 @@ def closure(nix: Nix, paths: Sequence[str]) -> dict[str, PathInfo]:
     """
     if not paths:
         return {}
-    done = process.run(["nix-store", "--query", "--requisites", *paths], env=nix.environment())
-    if done.status != 0:
-        raise failure("asking the Nix store for references", done.stderr)
-    found = _infos(nix, done.stdout.split())
+    found = _infos(nix, requisites(nix, paths))
     return {path: info for path, info in found.items() if info is not None}
-
-
-def gone(nix: Nix, paths: Iterable[str]) -> list[str]:
-    """Return those of *paths* that are valid to Nix, and yet not on the disk."""
-    return [path for path in paths if not is_on_disk(nix, path)]
 
 
 def _infos(nix: Nix, paths: Sequence[str]) -> dict[str, PathInfo | None]:

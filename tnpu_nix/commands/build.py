@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tnpu_nix import build as builds
-from tnpu_nix import flake, history, pinsfile, sources
+from tnpu_nix import flake, history, pinsfile, restore, sources
 from tnpu_nix.build import Built, Watcher
 from tnpu_nix.cache import roots, stores
 from tnpu_nix.cache.access import Access, netrc_file
@@ -17,7 +17,7 @@ from tnpu_nix.cache.current import current
 from tnpu_nix.commands.common import error_console, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version
-from tnpu_nix.pins import Cache
+from tnpu_nix.pins import Toolchain
 from tnpu_nix.progress import watching
 
 
@@ -46,7 +46,7 @@ def build(
     builds.fetch_sources(root, toolchain, target, nix, say)
     try:
         with watching(error_console, history.load(root)) as watch:
-            built = _build(root, target, nix, watch, toolchain.cache if caches else None)
+            built = _build(root, toolchain, target, nix, watch, caches)
     finally:
         # After a failure or a stop too: the LLVM that is built by then must not be collected.
         with contextlib.suppress(TnpuError):
@@ -55,13 +55,18 @@ def build(
     click.echo(nix.on_disk(built.path))
 
 
-def _build(root: Path, target: str, nix: Nix, watch: Watcher, its: Cache | None) -> Built:
-    if its is None:
-        return builds.build(root, target, nix, watch)
+def _build(
+    root: Path, toolchain: Toolchain, target: str, nix: Nix, watch: Watcher, caches: bool
+) -> Built:
+    def make(using: Nix) -> Built:
+        return restore.build(root, toolchain, target, using, watch, say)
+
+    if not caches:
+        return make(nix)
     return with_caches(
-        lambda using: builds.build(root, target, using, watch),
-        [stores.cache(url) for url in its.substituters],
-        its.public_keys,
+        make,
+        [stores.cache(url) for url in toolchain.cache.substituters],
+        toolchain.cache.public_keys,
         nix,
         Access(netrc=netrc_file(None)),
         say,

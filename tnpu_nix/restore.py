@@ -1,0 +1,136 @@
+"""A build whose result lies on the disk, also where something else than Nix has deleted of it.
+
+Nix would repair such a path by itself, and in a store of its own cannot: there it looks for what it
+compares in /nix/store, finds nothing, and takes the whole machine's tools for damaged (worker and
+derivation goals of Nix 2.8 to 2.26, pathContentsGood). So a path is realised once more in a scratch
+store, which has all else from the damaged one, and is taken over from there by a substitution.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+from tnpu_nix import build as builds
+from tnpu_nix import flake, git, ondisk, process, store
+from tnpu_nix.build import Built, Log, Watcher, run_logged
+from tnpu_nix.errors import TnpuError
+from tnpu_nix.nix import Nix, failure, fixed_output_path
+from tnpu_nix.pins import Toolchain
+from tnpu_nix.repository import checkout_name
+from tnpu_nix.sources import fetch
+
+Say = Callable[[str], None]
+
+
+def build(
+    root: Path, toolchain: Toolchain, target: str, nix: Nix, watch: Watcher, say: Say
+) -> Built:
+    """Do what `build.build` does, and bring back what is gone from the disk of the result.
+
+    Its closure is looked at after a build, and what it is built from after one that failed.
+
+    Raises:
+        TnpuError: the build failed, or a path is gone that this user cannot bring back.
+    """
+    done: list[builds.Activity] = []
+    while True:
+        try:
+            built = builds.build(root, target, nix, watch)
+        except TnpuError:
+            if not (lost := _inputs_gone(root, target, nix)):
+                raise
+        else:
+            if not (lost := ondisk.gone(nix, ondisk.requisites(nix, built.paths))):
+                return replace(built, activities=done + built.activities)
+            done += built.activities
+        done += _bring_back(lost, toolchain, nix, watch, say)
+
+
+def _inputs_gone(root: Path, target: str, nix: Nix) -> list[str]:
+    """Return what is gone from the disk of all that a build still to be made needs."""
+    with contextlib.suppress(TnpuError), flake.copied(root) as copy:
+        one = flake.evaluate(copy, nix, [target])[target]
+        planned = store.dry_run(["nix-store", "--realise", one.derivation], nix, target)
+        return ondisk.gone(nix, ondisk.requisites(nix, planned.built, outputs=True))
+    return []
+
+
+def _bring_back(
+    lost: Sequence[str], toolchain: Toolchain, nix: Nix, watch: Watcher, say: Say
+) -> list[builds.Activity]:
+    """Build or substitute *lost*, which Nix has in its books, anew; return what was built for it.
+
+    Raises:
+        TnpuError: it cannot be had, or not by this user.
+    """
+    for path in lost:
+        say(f"{path} is gone from the disk although Nix has it in its books; made anew")
+    home = ondisk.own_folder(nix)
+    if home is None:
+        _repair(lost, nix)
+        return []
+    with _scratch(home, nix) as scratch:
+        _fetch_sources(lost, toolchain, scratch, say)
+        made = _realise(lost, nix, scratch, watch)
+        _repair(lost, _reading(nix, scratch.store))
+        return made
+
+
+@contextlib.contextmanager
+def _scratch(home: Path, nix: Nix) -> Iterator[Nix]:
+    """Yield an empty store, on the same disk, that takes from the one in *home* what that has."""
+    try:
+        with TemporaryDirectory(prefix=".tnpu-nix-", dir=home) as folder:
+            # What only the books of the other have fails to be copied, and is built.
+            more = (*_reading(nix, home).config, "fallback = true")
+            yield replace(nix, store=Path(folder), config=more)
+    except OSError as error:
+        raise TnpuError(
+            f"{home} cannot be written: {error.strerror}",
+            "paths are gone from this store; its owner brings them back with `tnpu-nix build`",
+        ) from error
+
+
+def _reading(nix: Nix, other: Path | None) -> Nix:
+    """Return how nix is run to take also from the store in another folder of this machine."""
+    url = f"local?root={quote(str(other))}&trusted=true"
+    return replace(nix, config=(*nix.config, f"extra-substituters = {url}"))
+
+
+def _fetch_sources(lost: Sequence[str], toolchain: Toolchain, scratch: Nix, say: Say) -> None:
+    for name, pin in toolchain.pins.items():
+        if not (scratch.offline_profile or pin.needs_credentials):
+            continue  # a build fetches it
+        path = fixed_output_path(scratch, pin.hash, checkout_name(pin.url, pin.rev))
+        if path in lost:
+            fetch(toolchain, name, scratch, say)
+
+
+def _realise(lost: Sequence[str], nix: Nix, scratch: Nix, watch: Watcher) -> list[builds.Activity]:
+    known = ondisk.derivers(nix, lost)
+    argv = ["nix-store", "--realise", *dict.fromkeys(known.get(path, path) for path in lost)]
+    log = Log(watch, builds.MAKING)  # what is copied on this disk is no news
+    argv += ["--log-format", "internal-json"]
+    with git.temporary_folder() as folder:
+        status = run_logged(argv, scratch, log, folder / "answer")
+    if status != 0:
+        said = "\n".join([*log.warnings, *log.messages])
+        raise failure(f"making {lost[0]} anew, which is gone from the disk,", said)
+    return log.finished
+
+
+def _repair(lost: Sequence[str], nix: Nix) -> None:
+    done = process.run(["nix-store", "--repair-path", *lost], env=nix.environment(), timeout=None)
+    if still := ondisk.gone(nix, lost):
+        raise TnpuError(
+            f"{still[0]} is gone from the disk although Nix has it in its books, and this user"
+            " cannot bring it back",
+            f"the owner of the store does, by `sudo nix-store --repair-path {still[0]}`",
+            tuple(done.stderr.splitlines()[-3:]),
+            done.stderr,
+        )
