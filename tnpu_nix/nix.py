@@ -156,6 +156,11 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "add big-parallel to system-features in nix.conf",
     ),
     (
+        r"opening file '[^']*\.drv': No such file",
+        "a derivation is gone from the disk although Nix has it in its books",
+        "`tnpu-nix build` brings it back",
+    ),
+    (
         r"Permission denied",
         "the Nix store cannot be written by this user",
         "start the nix daemon, run as its owner, or use a store of your own with --store DIR",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tnpu_nix import process
 from tnpu_nix.nix import Nix, failure
 
+_DERIVATION = ".drv"
 # Values of Nix's setting "store" whose paths lie in /nix/store of this machine.
 _HERE = ("", "auto", "daemon", "local")
 
@@ -68,11 +69,34 @@ def requisites(nix: Nix, paths: Sequence[str], *, outputs: bool = False) -> list
     return done.stdout.split()
 
 
-def derivers(nix: Nix, paths: Sequence[str]) -> dict[str, str]:
-    """Return store path → the derivation that it was built by, where the store has it."""
-    if not paths:
-        return {}
-    argv = ["nix-store", "--query", "--deriver", *paths]
-    done = process.run(argv, env=nix.environment())
-    named = dict(zip(paths, done.stdout.split(), strict=False))
-    return {path: by for path, by in named.items() if by[0] == "/" and is_on_disk(nix, by)}
+def derivers(nix: Nix, paths: Sequence[str], derivation: str) -> dict[str, str]:
+    """Return store path → the derivation that it is an output of.
+
+    The books name one that may be gone, or of another project: those that *derivation* needs come
+    first. Left out is a path that is no output of any that the store has.
+    """
+    ours: dict[str, list[str]] = {}
+    for one in requisites(nix, [derivation]) if paths else []:
+        if one.endswith(_DERIVATION):
+            ours.setdefault(_name(one).removesuffix(_DERIVATION), []).append(one)
+    found = {path: _deriver(nix, path, ours) for path in paths}
+    return {path: by for path, by in found.items() if by is not None}
+
+
+def _deriver(nix: Nix, path: str, ours: Mapping[str, list[str]]) -> str | None:
+    # An output is called as its derivation is, with -dev or the like at the end.
+    name = _name(path)
+    for one in (*ours.get(name, []), *ours.get(name.rpartition("-")[0], [])):
+        if path in _query(nix, "--outputs", one):
+            return one
+    booked = _query(nix, "--deriver", path)
+    known = booked and booked[0].endswith(_DERIVATION) and is_on_disk(nix, booked[0])
+    return booked[0] if known else None
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1].partition("-")[2]
+
+
+def _query(nix: Nix, *words: str) -> list[str]:
+    return process.run(["nix-store", "--query", *words], env=nix.environment()).stdout.split()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tnpu_nix import evaluated, flake, history, store
+from tnpu_nix import evaluated, flake, history, ondisk, store
 from tnpu_nix.flake import Output, derivation_name
 from tnpu_nix.nix import Nix
 
@@ -54,6 +54,7 @@ class Plan:
     seconds: float  # that the builds took the last time, as far as known
     untimed: int  # how many derivations that would be built have never been timed
     needs: dict[str, list[str]] | None = None  # component → components; None: nobody asked
+    gone: list[str] = field(default_factory=list)  # needed, valid to Nix, and not on the disk
 
     def states(self, state: str) -> list[Component]:
         """Return the components in that state."""
@@ -120,6 +121,9 @@ def work(plan: Plan) -> list[str]:
     if plan.substituted:
         bytes_ = "" if plan.download is None else f", {store.size(plan.download)}"
         said.append(f"downloads {_counted(len(plan.substituted), 'store path')}{bytes_}")
+    if plan.gone:
+        names = ", ".join(derivation_name(one) for one in plan.gone)
+        said.append(f"gone from the disk although Nix has it in its books: {names}")
     return said or [f"nothing to build or to fetch: {plan.target} is there"]
 
 
@@ -202,10 +206,19 @@ def _plan(
     took: Mapping[str, float],
     with_needs: bool,
 ) -> Plan:
-    missing = _missing(root, target, found[target], nix)
     paths = [path for one in found.values() for path in one.paths.values()]
-    sizes = _Sizes(store.path_infos(paths, nix, closure=True))
-    sizes.there = _in_caches(missing.fetched, root, nix)
+    here: dict[str, store.PathInfo] = {}
+    lost: list[str] = []
+
+    def look() -> None:
+        here.update(store.path_infos(paths, nix, closure=True))
+        lost.extend(_gone([found[target].derivation], nix))
+
+    missing = _missing(root, target, found[target], nix, look)
+    lost = lost and _gone_and_needed(found[target], missing, here, nix)
+    here = {path: info for path, info in here.items() if ondisk.is_on_disk(nix, path)}
+    sizes = _Sizes(here, _in_caches([*missing.fetched, *lost], root, nix))
+    missing = _with_gone(missing, lost, found[target], sizes, nix)
     components = [_component(found[name], missing, sizes, took) for name in _names(target)]
     known = {one.derivation for one in found.values()}
     checkouts = set(_SOURCE.findall((root / "nix" / "sources.nix").read_text()))
@@ -222,18 +235,53 @@ def _plan(
         round(sum(one for one in timed if one is not None), 1),
         timed.count(None),
         _needs(found, nix) if with_needs else None,
+        lost,
     )
 
 
-def _missing(root: Path, target: str, output: Output, nix: Nix) -> store.Missing:
+def _gone(derivations: list[str], nix: Nix) -> list[str]:
+    """Return what is gone from the disk of all that derivations are, and were, built from."""
+    return ondisk.gone(nix, ondisk.requisites(nix, derivations, outputs=True))
+
+
+def _gone_and_needed(
+    target: Output, missing: store.Missing, here: Mapping[str, store.PathInfo], nix: Nix
+) -> list[str]:
+    """Return what is gone from the disk, and that a build of the target has a use for."""
+    held = [path for name in target.installed if (path := target.paths[name]) in here]
+    needed = [*ondisk.gone(nix, ondisk.requisites(nix, held)), *_gone(missing.built, nix)]
+    return list(dict.fromkeys(needed))
+
+
+def _with_gone(
+    missing: store.Missing,
+    lost: list[str],
+    target: Output,
+    sizes: _Sizes,
+    nix: Nix,
+) -> store.Missing:
+    """Add what is gone from the disk to what is missing: a cache has it, or it is built."""
+    if not lost:
+        return missing
+    by = ondisk.derivers(nix, lost, target.derivation)
+    fetched = [path for path in lost if path in sizes.there]
+    built = [by[path] for path in lost if path in by and path not in fetched]
+    return store.Missing(
+        list(dict.fromkeys([*missing.built, *built])), [*missing.fetched, *fetched]
+    )
+
+
+def _missing(
+    root: Path, target: str, output: Output, nix: Nix, meanwhile: Callable[[], None]
+) -> store.Missing:
     what = f"planning {target}"
     if flake.names_caches(root):
         # Whether this user trusts them is known only where the flake itself is built.
         with flake.copied(root) as copy:
             argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link"]
-            return store.dry_run(argv, nix, what)
+            return store.dry_run(argv, nix, what, meanwhile)
     wanted = f"{output.derivation}!{','.join(output.installed)}"
-    return store.dry_run(["nix-store", "--realise", wanted], nix, what)
+    return store.dry_run(["nix-store", "--realise", wanted], nix, what, meanwhile)
 
 
 def _in_caches(paths: list[str], root: Path, nix: Nix) -> dict[str, store.PathInfo]:

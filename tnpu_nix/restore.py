@@ -48,37 +48,33 @@ def build(
             if not (lost := ondisk.gone(nix, ondisk.requisites(nix, built.paths))):
                 return replace(built, activities=done + built.activities)
             done += built.activities
-        done += _bring_back(lost, toolchain, nix, watch, say)
+        for path in lost:
+            say(f"{path} is gone from the disk although Nix has it in its books; made anew")
+        if derivations := [path for path in lost if path.endswith(".drv")]:
+            _forget(derivations, nix)  # the next evaluation writes them
+        elif (home := ondisk.own_folder(nix)) is None:
+            _repair_here(lost, _derivation(root, target, nix), nix)
+        else:
+            with _scratch(home, nix) as scratch:
+                _fetch_sources(lost, toolchain, scratch, say)
+                done += _make_anew(lost, _derivation(root, target, nix), nix, scratch, watch)
 
 
 def _inputs_gone(root: Path, target: str, nix: Nix) -> list[str]:
     """Return what is gone from the disk of all that a build still to be made needs."""
-    with contextlib.suppress(TnpuError), flake.copied(root) as copy:
-        one = flake.evaluate(copy, nix, [target])[target]
-        planned = store.dry_run(["nix-store", "--realise", one.derivation], nix, target)
+    with contextlib.suppress(TnpuError):
+        derivation = _derivation(root, target, nix)
+        # Of derivations that are gone nothing more can be asked.
+        if lost := ondisk.gone(nix, ondisk.requisites(nix, [derivation])):
+            return lost
+        planned = store.dry_run(["nix-store", "--realise", derivation], nix, target)
         return ondisk.gone(nix, ondisk.requisites(nix, planned.built, outputs=True))
     return []
 
 
-def _bring_back(
-    lost: Sequence[str], toolchain: Toolchain, nix: Nix, watch: Watcher, say: Say
-) -> list[builds.Activity]:
-    """Build or substitute *lost*, which Nix has in its books, anew; return what was built for it.
-
-    Raises:
-        TnpuError: it cannot be had, or not by this user.
-    """
-    for path in lost:
-        say(f"{path} is gone from the disk although Nix has it in its books; made anew")
-    home = ondisk.own_folder(nix)
-    if home is None:
-        _repair(lost, nix)
-        return []
-    with _scratch(home, nix) as scratch:
-        _fetch_sources(lost, toolchain, scratch, say)
-        made = _realise(lost, nix, scratch, watch)
-        _repair(lost, _reading(nix, scratch.store))
-        return made
+def _derivation(root: Path, target: str, nix: Nix) -> str:
+    with flake.copied(root) as copy:
+        return flake.evaluate(copy, nix, [target])[target].derivation
 
 
 @contextlib.contextmanager
@@ -111,26 +107,61 @@ def _fetch_sources(lost: Sequence[str], toolchain: Toolchain, scratch: Nix, say:
             fetch(toolchain, name, scratch, say)
 
 
-def _realise(lost: Sequence[str], nix: Nix, scratch: Nix, watch: Watcher) -> list[builds.Activity]:
-    known = ondisk.derivers(nix, lost)
+def _make_anew(
+    lost: Sequence[str], derivation: str, nix: Nix, scratch: Nix, watch: Watcher
+) -> list[builds.Activity]:
+    """Realise in the scratch store what *derivation* needs and is gone, and take it over."""
+    known = ondisk.derivers(nix, lost, derivation)
+    # What no derivation gives, a cache may give.
     argv = ["nix-store", "--realise", *dict.fromkeys(known.get(path, path) for path in lost)]
-    log = Log(watch, builds.MAKING)  # what is copied on this disk is no news
     argv += ["--log-format", "internal-json"]
+    log = Log(watch, builds.MAKING)  # what is copied on this disk is no news
     with git.temporary_folder() as folder:
         status = run_logged(argv, scratch, log, folder / "answer")
     if status != 0:
         said = "\n".join([*log.warnings, *log.messages])
-        raise failure(f"making {lost[0]} anew, which is gone from the disk,", said)
+        raise failure("making anew what is gone from the disk", said)
+    # What had to be built once more on the way there need not be so next time.
+    inputs = ondisk.gone(nix, ondisk.requisites(nix, [*known.values()], outputs=True))
+    also = [path for path in inputs if ondisk.is_on_disk(scratch, path)]
+    argv = ["nix-store", "--repair-path", *dict.fromkeys([*also, *lost])]
+    _repair(lost, argv, _reading(nix, scratch.store))
     return log.finished
 
 
-def _repair(lost: Sequence[str], nix: Nix) -> None:
-    done = process.run(["nix-store", "--repair-path", *lost], env=nix.environment(), timeout=None)
+def _repair_here(lost: Sequence[str], derivation: str, nix: Nix) -> None:
+    """Let Nix itself repair the machine's own store, where it can."""
+    known = ondisk.derivers(nix, lost, derivation)
+    if known:
+        _repair([*known], ["nix-store", "--realise", "--repair", *set(known.values())], nix)
+    if others := [path for path in lost if path not in known]:
+        _repair(others, ["nix-store", "--repair-path", *others], nix)
+
+
+def _repair(lost: Sequence[str], argv: list[str], nix: Nix) -> None:
+    done = process.run(argv, env=nix.environment(), timeout=None)
     if still := ondisk.gone(nix, lost):
-        raise TnpuError(
-            f"{still[0]} is gone from the disk although Nix has it in its books, and this user"
-            " cannot bring it back",
-            f"the owner of the store does, by `sudo nix-store --repair-path {still[0]}`",
-            tuple(done.stderr.splitlines()[-3:]),
-            done.stderr,
-        )
+        raise _not_ours(still[0], " ".join(argv), done.stderr)
+
+
+def _forget(derivations: Sequence[str], nix: Nix) -> None:
+    """Have Nix forget derivations, and those that are made of them; what they built stays."""
+    asked = ["nix-store", "--query", "--referrers-closure"]
+    users = process.run([*asked, *derivations], env=nix.environment()).stdout.split()
+    argv = ["nix-store", "--delete", "--ignore-liveness"]
+    argv += [path for path in users if path.endswith(".drv")]
+    done = process.run(argv, env=nix.environment(), timeout=None)
+    if done.status != 0:
+        path = derivations[0]
+        command = f"nix-store --delete --ignore-liveness $({' '.join(asked)} {path})"
+        raise _not_ours(path, command, done.stderr)
+
+
+def _not_ours(path: str, command: str, said: str) -> TnpuError:
+    return TnpuError(
+        f"{path} is gone from the disk although Nix has it in its books, and this user cannot"
+        " bring it back",
+        f"the owner of the store does, by `{command}`",
+        tuple(said.splitlines()[-3:]),
+        said,
+    )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tnpu_nix import process
@@ -36,18 +38,29 @@ class PathInfo:
     download: int | None  # bytes of the file in a binary cache
 
 
-def dry_run(argv: Sequence[str], nix: Nix, what: str) -> Missing:
+def dry_run(
+    argv: Sequence[str], nix: Nix, what: str, meanwhile: Callable[[], None] = lambda: None
+) -> Missing:
     """Run a command of nix with ``--dry-run`` and return what it says it would do.
+
+    Args:
+        meanwhile: called while nix is at it; what it raises ends that.
 
     Raises:
         TnpuError: it fails; *what* is what it was to find out.
     """
-    done = process.run([*argv, "--dry-run"], env=nix.environment(), timeout=None)
-    if done.status != 0:
-        raise failure(what, done.stderr)
+    nowhere = Path(os.devnull)
+    words = [*argv, "--dry-run"]
+    with process.stream_stderr(words, env=nix.environment(), stdout_file=nowhere) as running:
+        assert running.stderr is not None
+        meanwhile()
+        said = process.mask(running.stderr.read())
+        status = running.wait()
+    if status != 0:
+        raise failure(what, said)
     missing = Missing([], [])
     into: list[str] | None = None
-    for line in done.stderr.splitlines():
+    for line in said.splitlines():
         if found := _PATH.match(line):
             if into is not None:
                 into.append(found[1])
