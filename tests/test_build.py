@@ -155,6 +155,35 @@ def test_stale_generated_files_stop_a_build(bench: Project) -> None:
     bench.run("build", "pk", "--offline-profile").failed_with("nix/pk.nix", "tnpu-nix generate")
 
 
+@pytest.mark.parametrize("read", ["../extra.txt", "/etc/hostname", "../../elsewhere/extra.txt"])
+def test_what_a_build_does_not_see_is_said_so(bench: Project, read: str) -> None:
+    (bench.root / "extra.txt").write_text("more")
+    overrides = bench.root / "nix" / "overrides.nix"
+    text = "final: prev: { pk = prev.pk.overrideAttrs { more = builtins.readFile %s; }; }\n"
+    overrides.write_text(text % read)
+    name = read.rpartition("../")[2]
+    for command in ("build", "plan"):
+        done = bench.run(command, "pk", "--offline-profile")
+        done.failed_with(name, "which a build does not see", "hint: put it below nix/")
+    (bench.root / "nix" / "extra.txt").write_text("more")
+    overrides.write_text(text % "./extra.txt")
+    assert bench.run("plan", "pk", "--offline-profile").status == 0
+
+
+def test_a_link_that_leads_nowhere_is_no_hindrance_and_one_in_circles_is_named(
+    bench: Project,
+) -> None:
+    link = bench.root / "nix" / ".#overrides.nix"
+    link.symlink_to("somebody@there.4711:1")  # as an editor locks a file
+    assert bench.run("build", "pk", "--offline-profile").status == 0
+    link.unlink()
+    link.symlink_to(".")
+    done = bench.run("build", "pk", "--offline-profile")
+    done.failed_with(
+        f"{link}/", "cannot be read: Too many levels of symbolic links", "mend or move"
+    )
+
+
 def test_an_unknown_target_is_a_wrong_command_line(bench: Project) -> None:
     done = bench.run("build", "gcc")
     assert done.status == 2
@@ -219,6 +248,10 @@ def test_a_sandbox_that_cannot_be_had_is_one_clear_error(bench: Project, tmp_pat
 @pytest.mark.parametrize(
     ("stderr", "words"),
     [
+        (
+            "error: path '/nix/store/0123456789abcdfghijklmnpqrsvwxyz-source/x' does not exist",
+            "a file below nix/ reads x, which",
+        ),
         # Recorded from Nix 2.26.3 and 2.8.0.
         ("error: writing to file: No space left on device", "disk of the Nix store is full"),
         (

@@ -183,6 +183,24 @@ def test_an_evaluation_is_not_kept_past_a_change(bench: Project) -> None:
         assert planned(bench) == before
 
 
+def test_an_evaluation_is_not_kept_past_a_change_behind_a_link(bench: Project) -> None:
+    lab = bench.root.parent / "lab"
+    (lab / "more").mkdir(parents=True)
+    nix_folder = bench.root / "nix"
+    (nix_folder / "more").symlink_to("../../lab/more")
+    (nix_folder / "overrides.nix").symlink_to("../../lab/overrides.nix")
+    (lab / "more" / "round").symlink_to("/nowhere")  # as an editor locks a file
+    text = 'final: prev: { pk = prev.pk.overrideAttrs { more = import ./more/it.nix + "%s"; }; }\n'
+    seen = set()
+    for word, more in (("a", '"a"'), ("b", '"a"'), ("b", '"b"')):
+        (lab / "overrides.nix").write_text(text % word)
+        (lab / "more" / "it.nix").write_text(more)
+        plan = planned(bench, "pk")
+        assert plan == planned(bench, "pk")
+        seen |= {one["derivation"] for one in plan["components"] if one["name"] == "pk"}
+    assert len(seen) == 3
+
+
 def test_a_second_plan_loads_nothing_that_takes_long(bench: Project) -> None:
     """To load what reads pins.toml and writes templates takes longer than all the rest."""
     for loaded in (True, False):

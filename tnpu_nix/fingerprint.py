@@ -40,7 +40,10 @@ def of(root: str, *how: object) -> str:
         hashed.update(b"%s %d %d\n%s" % (os.fsencode(path), mode, len(content), content))
     for folder in dict.fromkeys((_PACKAGE, f"{root}/tnpu_nix")):
         for path in _below(folder):
-            found = os.stat(path)  # noqa: PTH116
+            try:
+                found = os.stat(path)  # noqa: PTH116
+            except OSError:
+                continue  # an editor's lock
             hashed.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
     return hashed.hexdigest()
 
@@ -51,6 +54,11 @@ def _contents(root: str) -> Iterator[str]:
 
 
 def _below(folder: str) -> Iterator[str]:
-    for where, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
+    """Yield the files below a folder, links followed, as a build copies them."""
+    seen = set()  # a link may lead back to where it lies
+    for where, folders, names in os.walk(folder, followlinks=True):
+        seen.add(os.path.realpath(where))
+        inside = (name for name in folders if name != "__pycache__")
+        new = (name for name in inside if os.path.realpath(f"{where}/{name}") not in seen)
+        folders[:] = sorted(new)
         yield from (f"{where}/{name}" for name in sorted(names))

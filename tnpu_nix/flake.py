@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tnpu_nix import git, place, process
+from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 
 if TYPE_CHECKING:
@@ -62,7 +63,11 @@ def copied(root: Path) -> Iterator[Path]:
 
     Nix copies a flake's whole folder into the store: all of it outside git, and in git only what
     is tracked. A copy of the files that matter is the same flake in both cases, and its path has
-    no characters that a flake reference gives a meaning to.
+    no characters that a flake reference gives a meaning to. Links are followed; one that leads
+    nowhere, as an editor makes it for a lock, is left out.
+
+    Raises:
+        TnpuError: a file cannot be read, or a link leads round in circles.
     """
     with git.temporary_folder() as folder:
         for name in (place.FLAKE, place.LOCK, *_FRONT_END):
@@ -70,9 +75,26 @@ def copied(root: Path) -> Iterator[Path]:
                 shutil.copy(root / name, folder / name)
         for name in ("nix", "tnpu_nix"):
             if (root / name).is_dir():
-                ignored = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(root / name, folder / name, ignore=ignored)
+                _copy(root / name, folder / name)
         yield folder
+
+
+def _copy(source: Path, target: Path) -> None:
+    def ignored(folder: str, names: list[str]) -> list[str]:
+        # shutil has a switch for links that lead nowhere, which takes relative ones for such.
+        there = Path(folder)
+        return [one for one in names if one == "__pycache__" or not (there / one).exists()]
+
+    try:
+        shutil.copytree(source, target, ignore=ignored)
+    except shutil.Error as error:
+        path, _, why = error.args[0][0]
+        reason = re.sub(r"^\[Errno \d+\] |: '.*", "", why)
+        short = re.sub(r"(/[^/]+)\1+", r"\1\1", path)  # round in circles
+        raise TnpuError(
+            f"{short} cannot be read: {reason}",
+            "a build copies all that lies there: mend or move it",
+        ) from error
 
 
 def installable(nix: Nix, copy: Path, target: str) -> list[str]:

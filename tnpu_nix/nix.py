@@ -156,6 +156,12 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "add big-parallel to system-features in nix.conf",
     ),
     (
+        r"'[^']*/[0-9a-z]{32}-source/(?!nix/)([^']+)'(?:: No such file| does not exist)"
+        r"|access to (?:absolute )?path '([^']+)' is forbidden",
+        "a file below nix/ reads {}, which a build does not see",
+        "put it below nix/: of a project, only that, flake.nix and flake.lock are seen",
+    ),
+    (
         r"opening file '[^']*\.drv': No such file",
         "a derivation is gone from the disk although Nix has it in its books",
         "`tnpu-nix build` brings it back",
@@ -174,7 +180,8 @@ def failure(what: str, stderr: str, details: tuple[str, ...] = ()) -> TnpuError:
     errors = _errors(stderr)
     text = "\n".join(errors)
     for pattern, cause, hint in _CAUSES:
-        if re.search(pattern, text):
+        if found := re.search(pattern, text):
+            cause = cause.format(found[found.lastindex or 0])
             return TnpuError(f"{what} failed: {cause}", hint, details or tuple(errors[-1:]), stderr)
     return TnpuError(
         f"{what} failed: {errors[-1] if errors else 'nix gave no reason'}",
