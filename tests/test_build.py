@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from os import mkfifo
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Demo, GitRepository, Project, environment, run_with_mounts
+from tests.conftest import Demo, GitRepository, Project, Ran, environment, run_with_mounts
 from tnpu_nix import pinsfile
 from tnpu_nix.flake import derivation_name, hostpkgs
 from tnpu_nix.history import duration, load
@@ -179,9 +181,33 @@ def test_a_link_that_leads_nowhere_is_no_hindrance_and_one_in_circles_is_named(
     link.unlink()
     link.symlink_to(".")
     done = bench.run("build", "pk", "--offline-profile")
-    done.failed_with(
-        f"{link}/", "cannot be read: Too many levels of symbolic links", "mend or move"
-    )
+    done.failed_with(f"{link} leads back to where it lies", "remove that link")
+    link.unlink()
+    mkfifo(link)
+    bench.run("build", "pk", "--offline-profile").failed_with(f"{link}", "cannot be read", "pipe")
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_project_that_cannot_be_written_is_planned_and_built(bench: Project, fresh: bool) -> None:
+    """A read-only checkout; what there is to write says where it cannot be."""
+    if fresh:  # as after `git clean -dxf`
+        shutil.rmtree(bench.root / ".tnpu-nix")
+    root = bench.root
+    mounts = f"mount --bind {root} {root}; mount -o remount,ro,bind {root}"
+    before = bench.files()
+
+    def run(*words: str) -> Ran:
+        return run_with_mounts(mounts, *words, cwd=root, env=bench.env)
+
+    done = run("build", "pk", "--offline-profile")
+    assert done.status == 0, done.err
+    assert (Path(done.out.strip()) / "bin" / "pk").is_file()
+    assert "Read-only file system; the next garbage collection may take" in done.err
+    for words in (["plan", "pk"], ["plan", "pk", "--bump", "spike=v1.1.0"]):
+        done = run(*words, "--offline-profile")
+        assert done.status == 0 and "pk is there" in done.out, done.err
+    run("bump", "spike", "v1.1.0").failed_with("cannot be written: Read-only file system")
+    assert bench.files() == before
 
 
 def test_an_unknown_target_is_a_wrong_command_line(bench: Project) -> None:

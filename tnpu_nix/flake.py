@@ -83,6 +83,13 @@ def _copy(source: Path, target: Path) -> None:
     def ignored(folder: str, names: list[str]) -> list[str]:
         # shutil has a switch for links that lead nowhere, which takes relative ones for such.
         there = Path(folder)
+        for path in map(there.joinpath, names):
+            if (
+                path.is_symlink()
+                and path.is_dir()
+                and there.resolve().is_relative_to(path.resolve())
+            ):
+                raise TnpuError(f"{path} leads back to where it lies", "remove that link")
         return [one for one in names if one == "__pycache__" or not (there / one).exists()]
 
     try:
@@ -90,10 +97,8 @@ def _copy(source: Path, target: Path) -> None:
     except shutil.Error as error:
         path, _, why = error.args[0][0]
         reason = re.sub(r"^\[Errno \d+\] |: '.*", "", why)
-        short = re.sub(r"(/[^/]+)\1+", r"\1\1", path)  # round in circles
         raise TnpuError(
-            f"{short} cannot be read: {reason}",
-            "a build copies all that lies there: mend or move it",
+            f"{path} cannot be read: {reason}", "a build copies all that is there"
         ) from error
 
 

@@ -49,10 +49,18 @@ def build(
             built = _build(root, toolchain, target, nix, watch, caches)
     finally:
         # After a failure or a stop too: the LLVM that is built by then must not be collected.
-        with contextlib.suppress(TnpuError):
-            roots.keep(root, nix, current(root, nix))
+        _keep(root, nix)
     history.record(root, built.activities)
     click.echo(nix.on_disk(built.path))
+
+
+def _keep(root: Path, nix: Nix) -> None:
+    try:
+        with contextlib.suppress(TnpuError):
+            roots.keep(root, nix, current(root, nix))
+    except OSError as error:  # a checkout that is not to be written: the build is none the worse
+        where = error.filename or root
+        say(f"{where}: {error.strerror}; the next garbage collection may take what is built")
 
 
 def _build(
