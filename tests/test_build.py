@@ -62,6 +62,26 @@ def test_nix_build_itself_gives_the_same_path(bench: Project) -> None:
     assert str(nix.on_disk(json.loads(done.stdout)[0]["outputs"]["out"])) == mine
 
 
+def test_components_say_what_they_are_and_under_which_licence(bench: Project) -> None:
+    nix = Nix(store=Path(bench.env["TNPU_NIX_STORE"]), offline_profile=True)
+    argv = ["nix", "eval", "--json", "path:.#packages.x86_64-linux", "--apply"]
+    argv += ["builtins.mapAttrs (_: one: removeAttrs one.meta [ ])"]
+    argv += ["--override-input", "nixpkgs", f"path:{hostpkgs()}"]
+    done = subprocess.run(argv, cwd=bench.root, env=nix.environment(), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    metas = json.loads(done.stdout)
+    llvm, bsd, mit = "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "MIT"
+    parts = ("llvm", "mlir", "lld", "llvm-toolchain", "llvm-tools")
+    licences = {name: [llvm] for name in parts}
+    licences |= {"triton": [mit, llvm], "spike": [bsd], "pk": [bsd]}
+    for name, expected in licences.items():
+        meta = metas[name]
+        assert meta["description"] and meta["homepage"].startswith("https://"), name
+        found = meta["license"] if isinstance(meta["license"], list) else [meta["license"]]
+        assert [one["spdxId"] for one in found] == expected, name
+        assert all(one["fullName"] for one in found), name
+
+
 def test_what_is_built_is_shown_in_plain_lines_off_a_terminal(
     bench: Project, tmp_path: Path
 ) -> None:

@@ -155,4 +155,14 @@ rec {
   getLib = getOutput "lib";
   getDev = getOutput "dev";
   platforms.linux = [ "x86_64-linux" ];
+  licenses = {
+    bsd3 = {
+      spdxId = "BSD-3-Clause";
+      fullName = "BSD licence with three clauses";
+    };
+    mit = {
+      spdxId = "MIT";
+      fullName = "MIT licence";
+    };
+  };
 }
