@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
+from tnpu_nix.commands.options import json_option, nix_of, root_of, say, show, store_option
 from tnpu_nix.errors import TnpuError
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def _print(found: Any, as_json: bool, **more: Any) -> None:
     if as_json:
         click.echo(json.dumps({**more, **asdict(found)}, indent=2))
         return
-    for line in found.lines():
-        click.echo(line)
+    show(found.lines())
 
 
 @click.command(short_help="Show what an image is made of.")

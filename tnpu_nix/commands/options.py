@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -9,13 +10,20 @@ import click
 from tnpu_nix import place
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
+from tnpu_nix.terminal import printable
 
 OFFLINE_WARNING = "offline profile: hostpkgs in nixpkgs' place, a test bench and not the real thing"
 
 
 def say(line: str) -> None:
-    """Print a line about what is going on."""
-    click.echo(line, err=True)
+    """Print a line, or several, about what is going on."""
+    click.echo("\n".join(printable(one) for one in line.split("\n")), err=True)
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print what a command found, a line each."""
+    for line in lines:
+        click.echo(printable(line))
 
 
 def root_of(context: click.Context) -> Path:

@@ -14,8 +14,9 @@ from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 from tnpu_nix.process import ProgramFailedError
-from tnpu_nix.registry.client import OCI_MANIFEST, Repository, digest_of
+from tnpu_nix.registry.client import Repository, digest_of
 from tnpu_nix.registry.known_layers import KnownLayers
+from tnpu_nix.registry.manifest import OCI_MANIFEST
 from tnpu_nix.registry.upload import (
     Blob,
     Compressed,
