@@ -43,6 +43,19 @@ store_option = click.option(
 )
 
 
+netrc_option = click.option(
+    "--netrc",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Passwords of caches; by default $NETRC, ~/.netrc or /etc/nix/netrc.",
+)
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 600),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up on a cache that is silent for so long.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
