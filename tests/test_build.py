@@ -296,7 +296,7 @@ def test_a_sandbox_that_cannot_be_had_is_one_clear_error(bench: Project, tmp_pat
     [
         (
             "error: path '/nix/store/0123456789abcdfghijklmnpqrsvwxyz-source/x' does not exist",
-            "a file below nix/ reads x, which",
+            "x is read, which a build does not see",
         ),
         # Recorded from Nix 2.26.3 and 2.8.0.
         ("error: writing to file: No space left on device", "disk of the Nix store is full"),

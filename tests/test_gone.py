@@ -139,10 +139,20 @@ def test_what_a_build_still_needs_is_brought_back(lab: Lab) -> None:
     for name in ("-riscv-pk-", "-make-host"):  # a source, and a program
         (lost,) = (path for path in outputs if name in path and "riscv64" not in path)
         lab.lose(lost)
-        assert lost in planned(lab, "pk")[1]
         done = lab.built("pk")
         assert f"{lost} is gone from the disk" in done.err and lab.there(lost)
         lab.override(f'pk = prev.pk.overrideAttrs {{ another = "{name}"; }};')
+
+
+def test_a_component_that_another_needs_is_planned(lab: Lab) -> None:
+    fill(lab, "spike")
+    pk = lab.path("pk")
+    lab.override('spike = prev.spike.overrideAttrs { another = "1"; };')
+    lab.lose(pk)
+    states, gone = planned(lab, "spike")
+    assert gone == [pk] and (states["spike"], states["pk"]) == ("built", "built")
+    states, gone = planned(lab, "llvm")
+    assert gone == [] and states["pk"] == "unneeded"
 
 
 def test_a_derivation_that_is_gone_is_written_anew(lab: Lab) -> None:

@@ -158,7 +158,7 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
     (
         r"'[^']*/[0-9a-z]{32}-source/(?!nix/)([^']+)'(?:: No such file| does not exist)"
         r"|access to (?:absolute )?path '([^']+)' is forbidden",
-        "a file below nix/ reads {}, which a build does not see",
+        "{} is read, which a build does not see",
         "put it below nix/: of a project, only that, flake.nix and flake.lock are seen",
     ),
     (

@@ -207,16 +207,16 @@ def _plan(
     with_needs: bool,
 ) -> Plan:
     paths = [path for one in found.values() for path in one.paths.values()]
-    here: dict[str, store.PathInfo] = {}
-    lost: list[str] = []
-
-    def look() -> None:
-        here.update(store.path_infos(paths, nix, closure=True))
-        lost.extend(_gone([found[target].derivation], nix))
-
-    missing = _missing(root, target, found[target], nix, look)
-    lost = lost and _gone_and_needed(found[target], missing, here, nix)
-    here = {path: info for path, info in here.items() if ondisk.is_on_disk(nix, path)}
+    held: dict[str, store.PathInfo] = {}
+    missing = _missing(
+        root,
+        target,
+        found[target],
+        nix,
+        lambda: held.update(store.path_infos(paths, nix, closure=True)),
+    )
+    here = {path: info for path, info in held.items() if ondisk.is_on_disk(nix, path)}
+    lost = _gone(found[target], missing, held, here, nix)
     sizes = _Sizes(here, _in_caches([*missing.fetched, *lost], root, nix))
     missing = _with_gone(missing, lost, found[target], sizes, nix)
     components = [_component(found[name], missing, sizes, took) for name in _names(target)]
@@ -239,18 +239,27 @@ def _plan(
     )
 
 
-def _gone(derivations: list[str], nix: Nix) -> list[str]:
-    """Return what is gone from the disk of all that derivations are, and were, built from."""
-    return ondisk.gone(nix, ondisk.requisites(nix, derivations, outputs=True))
-
-
-def _gone_and_needed(
-    target: Output, missing: store.Missing, here: Mapping[str, store.PathInfo], nix: Nix
+def _gone(
+    target: Output,
+    missing: store.Missing,
+    held: Mapping[str, store.PathInfo],
+    here: Mapping[str, store.PathInfo],
+    nix: Nix,
 ) -> list[str]:
-    """Return what is gone from the disk, and that a build of the target has a use for."""
-    held = [path for name in target.installed if (path := target.paths[name]) in here]
-    needed = [*ondisk.gone(nix, ondisk.requisites(nix, held)), *_gone(missing.built, nix)]
-    return list(dict.fromkeys(needed))
+    """Return what is gone from the disk, and that a build of the target has a use for.
+
+    All that a built target consists of is looked at. Of what goes into one still to be built, the
+    components are, which costs nothing: a build finds the rest, too.
+
+    Args:
+        held: outputs of components that Nix has in its books.
+        here: those of them that are on the disk.
+    """
+    ours = [path for name in target.installed if (path := target.paths[name]) in held]
+    needed = ondisk.requisites(nix, ours)
+    if len(here) < len(held):
+        needed += ondisk.requisites(nix, missing.built, outputs=True)
+    return list(dict.fromkeys(ondisk.gone(nix, needed)))
 
 
 def _with_gone(
