@@ -216,6 +216,7 @@ def test_a_store_on_another_machine_is_believed(lab: Lab, monkeypatch: pytest.Mo
     from tnpu_nix import ondisk
 
     paths = ["/nix/store/00000000000000000000000000000000-nowhere"]
-    for remote, expected in (("ssh-ng://other.example", []), ("daemon", paths), ("auto", paths)):
+    ours = paths if Path("/nix/store").is_dir() else []
+    for remote, expected in (("ssh-ng://other.example", []), ("daemon", ours), ("auto", ours)):
         monkeypatch.setenv("NIX_REMOTE", remote)
         assert ondisk.gone(Nix(), paths) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,37 @@ def test_what_a_build_refuses_is_refused(bench: Project) -> None:
     bench.run("plan", "--offline-profile").failed_with("nix/pk.nix", "edited by hand")
     (bench.root / "nix" / "pk.nix").write_text("no nix at all {")
     bench.run("plan", "--offline-profile").failed_with("nix/pk.nix", "edited by hand")
+
+
+def test_a_source_that_needs_a_token_is_said_to(own: Project) -> None:
+    values = {"url": "https://host.invalid/lab/riscv-pk.git", "token-env": "LAB_TOKEN"}
+    changes = {("pins", "pk", key): value for key, value in values.items()}
+    own.pins.write_text(pinsfile.edit(own.pins.read_text(), changes))
+    assert own.run("generate").status == 0
+    line = f"riscv-pk-{own.pin('pk').rev[:7]} needs a token, and the variable LAB_TOKEN is not set"
+    for more in ([], ["--bump", "spike=v1.1.0"]):
+        done = own.run("plan", "pk", "--offline-profile", *more)
+        assert f"\n{line}\n" in done.out, done
+    assert line not in own.run("plan", "llvm", "--offline-profile").out
+    done = own.run("plan", "pk", "--offline-profile", env={"LAB_TOKEN": "secret"})
+    assert "fetches 1 source: riscv-pk" in done.out and "token" not in done.out
+
+
+def test_a_fresh_clone_is_planned_and_remembered(bench: Project) -> None:
+    state = bench.root / ".tnpu-nix"
+    shutil.rmtree(state)
+    plan = planned(bench)
+    assert json.loads((state / "evaluated.json").read_text())["outputs"]
+    assert (state / ".gitignore").read_text() == "*\n"
+    assert planned(bench) == plan
+
+
+def test_a_target_under_two_names_counts_once_and_one_of_another_project_is_none(
+    own: Project,
+) -> None:
+    assert planned(own, "default") == planned(own, "tnpu-image")
+    for command in ("plan", "build"):
+        own.run(command, "tnpu-nix", "--offline-profile").failed_with("has no output tnpu-nix")
 
 
 def test_wrong_command_lines(bench: Project, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tnpu_nix import fingerprint, flake
 from tnpu_nix.flake import Output
 from tnpu_nix.nix import Nix
-from tnpu_nix.transaction import STATE_FOLDER
+from tnpu_nix.transaction import STATE_FOLDER, state_folder
 
 _FILE = "evaluated.json"
 
@@ -56,11 +56,9 @@ def _kept(root: Path, key: str, nix: Nix) -> dict[str, Output] | None:
 
 def _keep(root: Path, key: str, found: dict[str, Output]) -> None:
     """Note the outputs. A plan is not failed by a note that cannot be made."""
-    folder = root / STATE_FOLDER
-    if not folder.is_dir():
-        return
-    temporary = folder / f"{_FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):
+        folder = state_folder(root)
+        temporary = folder / f"{_FILE}.{os.getpid()}"
         kept = {"key": key, "outputs": [asdict(one) for one in found.values()]}
         temporary.write_text(json.dumps(kept, indent=1))
         temporary.rename(folder / _FILE)

@@ -52,6 +52,15 @@ class Output:
     source: str | None  # name of what it is built from, where that is one thing
 
 
+def check_target(root: Path, target: str) -> None:
+    """Raise if a target is none of this project's."""
+    if target == "tnpu-nix" and not (root / "tnpu_nix" / "cli.py").is_file():
+        raise TnpuError(
+            "this project has no output tnpu-nix",
+            "the front end is an output of the one repository that holds it",
+        )
+
+
 def hostpkgs() -> Path:
     """Return the folder of the offline profile's package set."""
     return Path(str(resources.files("tnpu_nix.offline"))) / "hostpkgs"

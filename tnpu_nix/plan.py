@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tnpu_nix import evaluated, flake, history, ondisk, store
+from tnpu_nix import evaluated, flake, history, ondisk, place, store
 from tnpu_nix.flake import Output, derivation_name
 from tnpu_nix.nix import Nix
+from tnpu_nix.repository import checkout_name
 
 if TYPE_CHECKING:
     from tnpu_nix.pins import Toolchain
@@ -54,6 +57,7 @@ class Plan:
     seconds: float  # that the builds took the last time, as far as known
     untimed: int  # how many derivations that would be built have never been timed
     needs: dict[str, list[str]] | None = None  # component → components; None: nobody asked
+    tokens: dict[str, str] = field(default_factory=dict)  # source → variable that lacks its token
     gone: list[str] = field(default_factory=list)  # needed, valid to Nix, and not on the disk
 
     def states(self, state: str) -> list[Component]:
@@ -118,6 +122,10 @@ def work(plan: Plan) -> list[str]:
     if plan.sources:
         names = ", ".join(derivation_name(one) for one in plan.sources)
         said.append(f"fetches {_counted(len(plan.sources), 'source')}: {names}")
+    said += [
+        f"{name} needs a token, and the variable {variable} is not set"
+        for name, variable in plan.tokens.items()
+    ]
     if plan.substituted:
         bytes_ = "" if plan.download is None else f", {store.size(plan.download)}"
         said.append(f"downloads {_counted(len(plan.substituted), 'store path')}{bytes_}")
@@ -152,7 +160,8 @@ def plan(
         TnpuError: the flake does not evaluate, or what *check* raises.
     """
     found = evaluated.outputs(root, _names(target), nix, check)
-    return _plan(root, target, found, nix, history.load(root), needs)
+    made = _plan(root, target, found, nix, history.load(root), needs)
+    return replace(made, tokens=_tokens(root, made.sources))
 
 
 def plan_of_bump(
@@ -174,7 +183,7 @@ def plan_of_bump(
         replace(one, rebuilt=before[one.name].derivation != one.derivation)
         for one in made.components
     ]
-    return replace(made, components=components)
+    return replace(made, components=components, tokens=_tokens(root, made.sources))
 
 
 @contextlib.contextmanager
@@ -235,8 +244,19 @@ def _plan(
         round(sum(one for one in timed if one is not None), 1),
         timed.count(None),
         _needs(found, nix) if with_needs else None,
-        lost,
+        gone=lost,
     )
+
+
+def _tokens(root: Path, sources: list[str]) -> dict[str, str]:
+    """Return those *sources* that a token is needed for, and the variables, which are not set."""
+    if not sources:
+        return {}
+    # The file alone, which was checked: the model of it takes long to load.
+    pins = tomllib.loads((root / place.FILE_NAME).read_text())["pins"].values()
+    named = {checkout_name(pin["url"], pin["rev"]): pin.get("token-env") for pin in pins}
+    wanted = {name: named.get(name) for name in map(derivation_name, sources)}
+    return {name: one for name, one in wanted.items() if one and not os.environ.get(one)}
 
 
 def _gone(

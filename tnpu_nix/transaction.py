@@ -36,7 +36,7 @@ def locked(root: Path, say: Callable[[str], None], wait: float = 30.0) -> Iterat
         TnpuError: another command holds the lock, or the folder cannot be written.
     """
     with reported(root):
-        descriptor = _open_lock(root / STATE_FOLDER)
+        descriptor = _open_lock(root)
     try:
         _acquire(descriptor, wait, say)
         with reported(root):
@@ -59,15 +59,26 @@ def reported(root: Path) -> Iterator[None]:
         ) from error
 
 
-def _open_lock(state: Path) -> int:
-    state.mkdir(exist_ok=True)
-    ignore = state / ".gitignore"
+def state_folder(root: Path) -> Path:
+    """Return the project's state folder, made if need be, which git does not see.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder = root / STATE_FOLDER
+    folder.mkdir(exist_ok=True)
+    ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n")
+    return folder
+
+
+def _open_lock(root: Path) -> int:
+    state = state_folder(root)
     descriptor = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    if not os.access(state.parent, os.W_OK):
+    if not os.access(root, os.W_OK):
         os.close(descriptor)
-        raise PermissionError(errno.EACCES, "Permission denied", str(state.parent))
+        raise PermissionError(errno.EACCES, "Permission denied", str(root))
     return descriptor
 
 

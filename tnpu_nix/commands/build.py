@@ -39,6 +39,7 @@ def build(
         raise click.UsageError(f"no target {target!r}; targets are {', '.join(flake.TARGETS)}")
     nix = nix_of(store, offline_profile)
     root = root_of(context)
+    flake.check_target(root, target)
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
     check_version(nix)
     builds.check_generated(root, toolchain)

@@ -57,6 +57,9 @@ def plan(
         raise click.UsageError(f"--graph wants a file that ends in {' or '.join(_PICTURES)}")
     nix = nix_of(store, offline_profile)
     root = root_of(context)
+    flake.check_target(root, target)
+    # One derivation under two names would count twice.
+    target = "tnpu-image" if target == "default" else target
     needs = as_json or picture is not None
 
     def make(using: Nix) -> plans.Plan:
