@@ -184,6 +184,16 @@ def test_a_cache_gives_back_what_is_gone(lab: Lab, demo: Demo, tmp_path: Path) -
     assert lab.there(spike) and "building" not in done.err
 
 
+def test_a_store_of_its_own_may_be_named_by_nixs_variable(lab: Lab) -> None:
+    path = fill(lab, "pk")
+    lab.lose(path)
+    own = Project(lab.project.root, {"NIX_REMOTE": str(lab.nix.store)})
+    assert "gone from the disk" in own.run("plan", "pk", "--offline-profile").out
+    done = own.run("build", "pk", "--offline-profile")
+    assert done.out.strip() == str(lab.nix.on_disk(path)) and lab.there(path), done.err
+    assert own.run("plan", "pk", "--offline-profile").out.endswith("pk is there\n")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a store at /nix")
 @pytest.mark.parametrize("user", ["the owner", "a stranger"])
 def test_in_the_machines_own_store_its_owner_can_and_others_are_told_how(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from tnpu_nix import fingerprint, flake
+from tnpu_nix import fingerprint, flake, ondisk
 from tnpu_nix.flake import Output
 from tnpu_nix.nix import Nix
 from tnpu_nix.transaction import STATE_FOLDER, state_folder
@@ -50,7 +50,7 @@ def _kept(root: Path, key: str, nix: Nix) -> dict[str, Output] | None:
         found = {one["name"]: Output(**one) for one in kept["outputs"] if kept["key"] == key}
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    whole = all(nix.on_disk(one.derivation).exists() for one in found.values())
+    whole = all(ondisk.is_on_disk(nix, one.derivation) for one in found.values())
     return found if found and whole else None
 
 

@@ -15,7 +15,7 @@ from tnpu_nix import process
 from tnpu_nix.nix import Nix, failure
 
 _DERIVATION = ".drv"
-_FOLDER = "/nix/store"
+_FOLDER = Path("/nix/store")
 # Values of Nix's setting "store" whose paths lie in /nix/store of this machine.
 _HERE = ("", "auto", "daemon", "local")
 
@@ -44,7 +44,7 @@ def gone(nix: Nix, paths: Iterable[str]) -> list[str]:
 def _can_look(nix: Nix) -> bool:
     if own_folder(nix) is not None:
         return True
-    if not os.path.isdir(_FOLDER):
+    if not _FOLDER.is_dir():
         return False  # without it Nix makes itself a store in the user's home
     done = process.run(["nix", "show-config", "--json"], env=nix.environment())
     try:

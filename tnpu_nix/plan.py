@@ -224,7 +224,8 @@ def _plan(
         nix,
         lambda: held.update(store.path_infos(paths, nix, closure=True)),
     )
-    here = {path: info for path, info in held.items() if ondisk.is_on_disk(nix, path)}
+    absent = set(ondisk.gone(nix, held))
+    here = {path: info for path, info in held.items() if path not in absent}
     lost = _gone(found[target], missing, held, here, nix)
     sizes = _Sizes(here, _in_caches([*missing.fetched, *lost], root, nix))
     missing = _with_gone(missing, lost, found[target], sizes, nix)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tnpu_nix import build as builds
-from tnpu_nix import flake, history, pinsfile, restore, sources
+from tnpu_nix import flake, history, ondisk, pinsfile, restore, sources
 from tnpu_nix.build import Built, Watcher
 from tnpu_nix.cache import roots, stores
 from tnpu_nix.cache.access import Access, netrc_file
@@ -52,7 +52,7 @@ def build(
         # After a failure or a stop too: the LLVM that is built by then must not be collected.
         _keep(root, nix)
     history.record(root, built.activities)
-    click.echo(nix.on_disk(built.path))
+    click.echo(f"{ondisk.own_folder(nix) or ''}{built.path}")
 
 
 def _keep(root: Path, nix: Nix) -> None:
