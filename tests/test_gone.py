@@ -144,6 +144,23 @@ def test_what_a_build_still_needs_is_brought_back(lab: Lab) -> None:
         lab.override(f'pk = prev.pk.overrideAttrs {{ another = "{name}"; }};')
 
 
+def test_what_cannot_be_made_anew_is_named_and_leaves_nothing_behind(lab: Lab) -> None:
+    fill(lab, "pk")
+    inputs = lab.ask("nix-store", "--query", "--requisites", lab.output("pk").derivation)
+    outputs = lab.ask("nix-store", "--query", "--outputs", *(x for x in inputs if ".drv" in x))
+    (source,) = (path for path in outputs if "-riscv-pk-" in path and "riscv64" not in path)
+    for path in (lab.path("pk"), source):
+        lab.lose(path)
+    upstream = Path(lab.project.pin("pk").url.removeprefix("file://"))
+    mounts = f"mount -t tmpfs tmpfs {upstream}"  # where only this command sees it
+    words = ("build", "pk", "--offline-profile")
+    done = run_with_mounts(mounts, *words, cwd=lab.project.root, env=lab.project.env)
+    done.failed_with(str(upstream))
+    assert not list(lab.project.root.parent.glob("store/.tnpu-nix-*"))
+    # Its source is gone too, and Nix cannot fetch that.
+    assert "fetching pk at" in lab.built("pk").err and lab.there(lab.path("pk"))
+
+
 def test_a_component_that_another_needs_is_planned(lab: Lab) -> None:
     fill(lab, "spike")
     pk = lab.path("pk")

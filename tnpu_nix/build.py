@@ -69,7 +69,7 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
         answer = scratch / "answer.json"
         log = Log(watch)
         if run_logged(argv, nix, log, answer) != 0:
-            raise _failed(target, log)
+            raise failed(target, log)
         outputs = json.loads(answer.read_text())[0]["outputs"]
     first = outputs.get("out") or next(iter(outputs.values()))
     return Built(first, list(outputs.values()), log.finished)
@@ -145,7 +145,7 @@ class Log:
         return None
 
 
-def _failed(target: str, log: Log) -> TnpuError:
+def failed(target: str, log: Log) -> TnpuError:
     """Return the error of a failed build, with the last lines of the derivation that failed."""
     said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(log.messages))
     named = re.search(r"(?:builder for|Cannot build|build of) '([^']+\.drv)", said)

@@ -9,7 +9,7 @@ store, which has all else from the damaged one, and is taken over from there by 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from tnpu_nix import build as builds
 from tnpu_nix import flake, git, ondisk, process, store
 from tnpu_nix.build import Built, Log, Watcher, run_logged
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.nix import Nix, failure, fixed_output_path
+from tnpu_nix.nix import Nix, fixed_output_path
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import checkout_name
 from tnpu_nix.sources import fetch
@@ -56,8 +56,8 @@ def build(
             _repair_here(lost, _derivation(root, target, nix), nix)
         else:
             with _scratch(home, nix) as scratch:
-                _fetch_sources(lost, toolchain, scratch, say)
-                done += _make_anew(lost, _derivation(root, target, nix), nix, scratch, watch)
+                derivation = _derivation(root, target, nix)
+                done += _make_anew(lost, derivation, toolchain, nix, scratch, watch, say)
 
 
 def _inputs_gone(root: Path, target: str, nix: Nix) -> list[str]:
@@ -81,15 +81,16 @@ def _derivation(root: Path, target: str, nix: Nix) -> str:
 def _scratch(home: Path, nix: Nix) -> Iterator[Nix]:
     """Yield an empty store, on the same disk, that takes from the one in *home* what that has."""
     try:
-        with TemporaryDirectory(prefix=".tnpu-nix-", dir=home) as folder:
-            # What only the books of the other have fails to be copied, and is built.
-            more = (*_reading(nix, home).config, "fallback = true")
-            yield replace(nix, store=Path(folder), config=more)
+        made = TemporaryDirectory(prefix=".tnpu-nix-", dir=home)
     except OSError as error:
         raise TnpuError(
             f"{home} cannot be written: {error.strerror}",
             "paths are gone from this store; its owner brings them back with `tnpu-nix build`",
         ) from error
+    with made as folder:
+        # What only the books of the other have fails to be copied, and is built.
+        more = (*_reading(nix, home).config, "fallback = true")
+        yield replace(nix, store=Path(folder), config=more)
 
 
 def _reading(nix: Nix, other: Path | None) -> Nix:
@@ -98,35 +99,56 @@ def _reading(nix: Nix, other: Path | None) -> Nix:
     return replace(nix, config=(*nix.config, f"extra-substituters = {url}"))
 
 
-def _fetch_sources(lost: Sequence[str], toolchain: Toolchain, scratch: Nix, say: Say) -> None:
-    for name, pin in toolchain.pins.items():
-        if not (scratch.offline_profile or pin.needs_credentials):
-            continue  # a build fetches it
-        path = fixed_output_path(scratch, pin.hash, checkout_name(pin.url, pin.rev))
-        if path in lost:
-            fetch(toolchain, name, scratch, say)
-
-
 def _make_anew(
-    lost: Sequence[str], derivation: str, nix: Nix, scratch: Nix, watch: Watcher
+    lost: Sequence[str],
+    derivation: str,
+    toolchain: Toolchain,
+    nix: Nix,
+    scratch: Nix,
+    watch: Watcher,
+    say: Say,
 ) -> list[builds.Activity]:
     """Realise in the scratch store what *derivation* needs and is gone, and take it over."""
     known = ondisk.derivers(nix, lost, derivation)
     # What no derivation gives, a cache may give.
-    argv = ["nix-store", "--realise", *dict.fromkeys(known.get(path, path) for path in lost)]
-    argv += ["--log-format", "internal-json"]
-    log = Log(watch, builds.MAKING)  # what is copied on this disk is no news
-    with git.temporary_folder() as folder:
-        status = run_logged(argv, scratch, log, folder / "answer")
+    wanted = list(dict.fromkeys(known.get(path, path) for path in lost))
+    _fetch_sources({flake.derivation_name(path) for path in lost}, toolchain, nix, scratch, say)
+    log, status = _realise(wanted, scratch, watch)
     if status != 0:
-        said = "\n".join([*log.warnings, *log.messages])
-        raise failure("making anew what is gone from the disk", said)
+        # No cache has it: sources may be needed that the damaged store has not had for long.
+        needed = ondisk.requisites(nix, [*known.values()])
+        names = {flake.derivation_name(path) for path in needed if path.endswith(".drv")}
+        if _fetch_sources(names, toolchain, nix, scratch, say):
+            log, status = _realise(wanted, scratch, watch)
+    if status != 0:
+        raise builds.failed("what is gone from the disk", log)
     # What had to be built once more on the way there need not be so next time.
     inputs = ondisk.gone(nix, ondisk.requisites(nix, [*known.values()], outputs=True))
     also = [path for path in inputs if ondisk.is_on_disk(scratch, path)]
     argv = ["nix-store", "--repair-path", *dict.fromkeys([*also, *lost])]
     _repair(lost, argv, _reading(nix, scratch.store))
     return log.finished
+
+
+def _fetch_sources(names: Set[str], toolchain: Toolchain, nix: Nix, scratch: Nix, say: Say) -> bool:
+    """Fetch those sources that Nix cannot fetch and that neither store has; tell whether any."""
+    found = False
+    for name, pin in toolchain.pins.items():
+        checkout = checkout_name(pin.url, pin.rev)
+        if checkout not in names or not (scratch.offline_profile or pin.needs_credentials):
+            continue
+        path = fixed_output_path(scratch, pin.hash, checkout)
+        if not any(ondisk.is_on_disk(one, path) for one in (nix, scratch)):
+            fetch(toolchain, name, scratch, say)
+            found = True
+    return found
+
+
+def _realise(wanted: Sequence[str], scratch: Nix, watch: Watcher) -> tuple[Log, int | None]:
+    argv = ["nix-store", "--realise", *wanted, "--log-format", "internal-json"]
+    log = Log(watch, builds.MAKING)  # what is copied on this disk is no news
+    with git.temporary_folder() as folder:
+        return log, run_logged(argv, scratch, log, folder / "answer")
 
 
 def _repair_here(lost: Sequence[str], derivation: str, nix: Nix) -> None:
