@@ -57,6 +57,9 @@ def test_another_pin_gives_another_tag_and_another_way_back_the_same(lab: Lab) -
 def test_ensure_pushes_what_is_lacking_and_then_finds_it(lab: Lab, tmp_path: Path) -> None:
     output = tmp_path / "github"
     output.write_text("earlier=line\n")
+    asked = json.loads(lab.made("ensure", "--dry-run", "--json").out)
+    assert (asked["action"], asked["digest"]) == ("absent", "")
+    assert lab.registry.tags(NAME) == set() == lab.registry.blobs()
     first = lab.image("ensure", "--offline-profile", "--github-output", GITHUB_OUTPUT=str(output))
     assert first.status == 0, first.err
     image = f"{lab.repository}:{lab.tag()}"

@@ -150,6 +150,7 @@ def tag(
 
 @click.command()
 @_to_option
+@click.option("--dry-run", is_flag=True, help="Only ask: present or absent; nothing is made.")
 @_nix_options
 @registry_options
 @json_option
@@ -158,6 +159,7 @@ def tag(
 def ensure(
     context: click.Context,
     to: str | None,
+    dry_run: bool,
     offline_profile: bool,
     store: Path | None,
     network: Network,
@@ -176,6 +178,8 @@ def ensure(
     found = _present(repository)
     if found is not None:
         _keep_way(root, nix, to, repository, found)
+    elif dry_run:
+        found = _absent(reference)
     else:
         from tnpu_nix.images.ensure import alone
 
@@ -184,6 +188,13 @@ def ensure(
             if found is None:
                 found = _make_and_push(root, nix, reference, network)
     _show(found, as_json, github)
+
+
+def _absent(reference: Reference) -> Ensured:
+    from tnpu_nix.images.ensured import ABSENT, Ensured
+
+    assert reference.tag is not None
+    return Ensured(ABSENT, reference.tag, str(reference), "")
 
 
 def _present(repository: Repository) -> Ensured | None:

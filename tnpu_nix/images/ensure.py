@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tnpu_nix import build, history, sources
+from tnpu_nix import build, history, restore, sources
 from tnpu_nix.build import Built
 from tnpu_nix.cache import roots, stores
 from tnpu_nix.cache.access import Access, netrc_file
@@ -36,7 +36,7 @@ def make(
 
     def run(using: Nix) -> Built:
         build.fetch_sources(root, toolchain, STREAM, using, say)
-        return build.build(root, STREAM, using, watch)
+        return restore.build(root, toolchain, STREAM, using, watch, say)
 
     caches = [stores.cache(url) for url in toolchain.cache.substituters]
     access = Access(netrc=netrc_file(None))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-PRESENT = "present"
+PRESENT, ABSENT = "present", "absent"
 
 
 @dataclass(frozen=True)
 class Ensured:
     """What it took to have the image in the registry."""
 
-    action: str  # "present", or how it came to be there: "pulled", "built" or "pushed"
+    action: str  # "present", how it came to be there ("pulled", "built", "pushed"), or "absent"
     tag: str
     image: str  # host/name:tag
-    digest: str  # of the manifest
+    digest: str  # of the manifest; empty where there is none
     built: list[str] = field(default_factory=list)  # derivations
     fetched: list[str] = field(default_factory=list)  # store paths from a binary cache
     layers_uploaded: int = 0
@@ -24,6 +24,8 @@ class Ensured:
         """Return what happened, for people."""
         if self.action == PRESENT:
             return "present: nothing was built or pushed"
+        if self.action == ABSENT:
+            return "absent: it would be taken from the binary cache or built, and pushed"
         ways = {
             "built": f"built {len(self.built)} derivations"
             + (f", pulled {len(self.fetched)} store paths" if self.fetched else ""),

@@ -33,7 +33,14 @@ _TELL = """
     in
     if tried.success then tried.value else [ ];
 """
-_COMPONENTS = f"packages: let {_TELL} in builtins.concatMap tell (builtins.attrValues packages)"
+# What a component wraps is in the image as well.
+_COMPONENTS = f"""packages:
+let
+  {_TELL}
+  both = one: tell one ++ (if one ? unwrapped then tell one.unwrapped else [ ]);
+in
+builtins.concatMap both (builtins.attrValues packages)
+"""
 _PACKAGES = """packages:
 let
   names = @names@;
