@@ -224,6 +224,7 @@ def test_the_bill_of_materials_is_valid_and_lists_what_is_really_there(
         f"llvm-tools-{version}": [llvm],
         f"python3.11-triton-{version}": ["MIT", llvm],
         f"riscv-pk-riscv64-unknown-elf-{version}": ["BSD-3-Clause"],
+        f"spike-unwrapped-{version}": ["BSD-3-Clause"],
     }
     assert {name: its for name, its in licences.items() if name in ours} == ours
     assert {name: its for name, its in licences.items() if "-host" in name} == {
