@@ -38,6 +38,8 @@ class Activity:
     phase: str = ""
     log: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
     seconds: float | None = None  # how long it took; None while it runs
+    path: str = ""  # store path of the derivation, or what is copied
+    source: str = ""  # URL of the cache that it is copied from; empty for a build
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Log:
     def _take(self, event: dict[str, object]) -> Activity | None:
         action, number, kind = event.get("action"), event.get("id"), event.get("type")
         fields = event.get("fields")
-        first = fields[0] if isinstance(fields, list) and fields else ""
+        first, *rest = fields if isinstance(fields, list) and fields else [""]
         if action == "msg" and event.get("level") == 0:
             self.messages.append(str(event.get("msg", "")))
         elif action == "msg" and event.get("level") == 1:
@@ -128,7 +130,10 @@ class Log:
         elif not isinstance(number, int):
             return None
         elif action == "start" and isinstance(kind, int) and kind in self._verbs:
-            self.running[number] = Activity(derivation_name(str(first)), self._verbs[kind])
+            source = str(rest[0]) if kind != _BUILD and rest else ""
+            self.running[number] = Activity(
+                derivation_name(str(first)), self._verbs[kind], path=str(first), source=source
+            )
         elif action == "result" and number in self.running and kind in (_LOG_LINE, _PHASE):
             if kind == _PHASE:
                 self.running[number].phase = str(first)
@@ -151,7 +156,7 @@ def _failed(target: str, log: Log) -> TnpuError:
     lines += [line for one in log.running.values() if one.name == failed for line in one.log]
     details = tuple(f"{failed}> {line}" for line in lines)
     mismatch = re.search(
-        r"hash mismatch.*?'([^']+)'.*?specified:\s*(\S+).*?got:\s*(\S+)", said, re.S
+        r"hash mismatch in .*?'([^']+)'.*?specified:\s*(\S+).*?got:\s*(\S+)", said, re.S
     )
     if mismatch:
         source = derivation_name(mismatch.group(1))

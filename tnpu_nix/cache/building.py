@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
 
-from tnpu_nix.cache import settings, stores
+from tnpu_nix import git, process
+from tnpu_nix.build import Activity, Built, Log, Watcher, run_logged
+from tnpu_nix.cache import local, settings, stores
 from tnpu_nix.cache.access import Access
 from tnpu_nix.cache.pull import BROKE_OFF
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.flake import derivation_name
 from tnpu_nix.nix import Nix
 
-Built = TypeVar("Built")
+Result = TypeVar("Result")
+Say = Callable[[str], None]
+# What Nix says when a cache claims to have a path, and does not give it whole.
+_REFUSED = re.compile(r"some substitutes for the outputs of derivation '([^']+\.drv)' failed")
+
+
+def _unwatched(running: dict[int, Activity], ended: Activity | None) -> None:
+    pass
 
 
 def with_caches(
-    build: Callable[[Nix], Built],
+    build: Callable[[Nix], Result],
     caches: Sequence[Cache],
     keys: Sequence[str],
     nix: Nix,
     access: Access,
-    say: Callable[[str], None],
-) -> Built:
+    say: Say,
+    watch: Watcher = _unwatched,
+    prepare: Callable[[Nix], None] = lambda nix: None,
+) -> Result:
     """Run *build* with those caches that answer, and again without one that broke off in it.
 
-    What was built or fetched before that stays, and is not built or fetched again.
+    What was built or fetched before that stays, and is not built or fetched again. A path that a
+    cache has damaged is named and, if no other cache has it, built here, and it alone: what refers
+    to it may still be fetched.
+
+    Args:
+        watch: told of the building of such paths.
+        prepare: called with a nix without caches before such a path is built: its sources may not
+            be there, as it was to be fetched.
 
     Raises:
         TnpuError: the build failed, and not for a cache.
@@ -36,14 +57,106 @@ def with_caches(
             live.append(answer.cache)
         else:
             say(f"going on without {answer.cache.address}: {answer.trouble}")
+    run = _Run(keys, nix, access, say, watch, live)
+    fallback = False
     while True:
         try:
-            return build(settings.reading(nix, live, keys, access, extra="extra-"))
+            result = build(run.reading(fallback))
         except TnpuError as error:
             said = f"{error.said} {error.what}"
-            broke = [one for one in live if one.address in said and BROKE_OFF.search(said)]
-            if not broke:
+            broke = [one for one in run.live if one.address in said and BROKE_OFF.search(said)]
+            refused = _REFUSED.findall(said)
+            if not broke and (not refused or fallback):
                 raise
-        for one in broke:
-            say(f"going on without {one.address}: it broke off")
-        live = [one for one in live if one not in broke]
+            for one in broke:
+                say(f"going on without {one.address}: it broke off")
+            run.live = [one for one in run.live if one not in broke]
+            if not broke:
+                prepare(nix)
+                fallback = not run.make_up_for(refused)
+            continue
+        # A plan of a build, which is no build, has nothing to tell.
+        return cast(Result, run.told(result)) if isinstance(result, Built) else result
+
+
+@dataclass
+class _Run:
+    """The caches that are left, and what became of paths that one had damaged."""
+
+    keys: Sequence[str]
+    nix: Nix
+    access: Access
+    say: Say
+    watch: Watcher
+    live: list[Cache]
+    named: set[tuple[str, str]] = field(default_factory=set)  # store path, URL of the cache
+    made: list[Activity] = field(default_factory=list)  # what was built in their place
+
+    def reading(self, fallback: bool) -> Nix:
+        return settings.reading(self.nix, self.live, self.keys, self.access, "extra-", fallback)
+
+    def make_up_for(self, derivations: Sequence[str]) -> bool:
+        """Build what the caches have damaged of the outputs of *derivations*, or of their closures.
+
+        Returns:
+            Whether something was found, and all of it built.
+        """
+        new = [one for one in self._refused(derivations) if one not in self.named]
+        for path, source in new:
+            self._name(path, source)
+        # All of them, also after one that fails.
+        built = [self._build(path, derivations) for path in dict.fromkeys(path for path, _ in new)]
+        return bool(built) and all(built)
+
+    def _refused(self, derivations: Sequence[str]) -> list[tuple[str, str]]:
+        """Fetch the outputs of *derivations*, and return the paths that do not come, with caches.
+
+        Of what nix says of a fetch that fails, not all names the path, or the cache.
+        """
+        outputs = _query(self.nix, "--outputs", derivations)
+        argv = ["nix-store", "--realise", "--keep-going", *outputs]
+        log = self._run(argv, fallback=False)[1]
+        fetched = [one for one in (*log.finished, *log.running.values()) if one.source]
+        valid = local.valid(self.nix, list({one.path for one in fetched}))
+        return [(one.path, one.source) for one in fetched if one.path not in valid]
+
+    def _build(self, path: str, derivations: Sequence[str]) -> bool:
+        """Build the derivation, one that *derivations* depend on, that has *path* as an output."""
+        name = derivation_name(path)
+        for needed in _query(self.nix, "--requisites", derivations):
+            # An output that is not the first has its own name behind the derivation's.
+            named_so = f"{name}-".startswith(f"{derivation_name(needed)}-")
+            if not needed.endswith(".drv") or not named_so:
+                continue
+            if path in _query(self.nix, "--outputs", [needed]):
+                status, log = self._run(["nix-store", "--realise", needed], fallback=True)
+                self.made += log.finished
+                return status == 0
+        return False
+
+    def _run(self, argv: list[str], fallback: bool) -> tuple[int | None, Log]:
+        log = Log(self.watch)
+        argv = [*argv, "--log-format", "internal-json"]
+        with git.temporary_folder() as scratch:
+            return run_logged(argv, self.reading(fallback), log, scratch / "answer"), log
+
+    def _name(self, path: str, source: str) -> None:
+        if (path, source) not in self.named:
+            self.named.add((path, source))
+            cache = source.partition("?")[0]
+            self.say(f"{path} is damaged in {cache}: it is taken from elsewhere, or built")
+
+    def told(self, built: Built) -> Built:
+        """Name what was damaged and yet did not fail the build; add what was built for it."""
+        fetches = [one for one in built.activities if one.source]
+        names = {one.name for one in built.activities if not one.source}
+        for number, one in enumerate(fetches):
+            again = any(one.path == later.path for later in fetches[number + 1 :])
+            if again or one.name in names:
+                self._name(one.path, one.source)
+        return replace(built, activities=[*self.made, *built.activities])
+
+
+def _query(nix: Nix, what: str, derivations: Sequence[str]) -> list[str]:
+    argv = ["nix-store", "--query", what, *derivations]
+    return process.run(argv, env=nix.environment(), timeout=None).stdout.split()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 from tnpu_nix import process
@@ -49,6 +50,26 @@ def closure(nix: Nix, paths: Sequence[str]) -> dict[str, PathInfo]:
 def gone(nix: Nix, paths: Iterable[str]) -> list[str]:
     """Return those of *paths* that are valid to Nix, and yet not on the disk."""
     return [path for path in paths if not is_on_disk(nix, path)]
+
+
+def altered(nix: Nix, paths: Sequence[str]) -> list[str]:
+    """Return those of *paths*, which are on the disk, that do not have the content they had.
+
+    Each is read once, and its NAR hashed: that is what Nix knows it by.
+
+    Raises:
+        TnpuError: a path cannot be read.
+    """
+    found: list[str] = []
+    for start in range(0, len(paths), _AT_A_TIME):
+        argv = ["nix-store", "--verify-path", *paths[start : start + _AT_A_TIME]]
+        done = process.run(argv, env=nix.environment(), timeout=None)
+        said = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
+        modified = re.findall(r"path '([^']+)' was modified!", said)
+        if done.status != 0 and not modified:
+            raise failure("reading what is in the Nix store", done.stderr)
+        found += modified
+    return found
 
 
 def _infos(nix: Nix, paths: Sequence[str]) -> dict[str, PathInfo | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,18 @@ def _checked(path: str, info: PathInfo) -> PathInfo:
     if info.file and posixpath.normpath(info.file) != info.file:
         return damaged(path, "its narinfo leads out of the cache")
     return info
+
+
+def reached(infos: Mapping[str, PathInfo], roots: Iterable[str]) -> set[str]:
+    """Return *roots* and all that they refer to, as far as *infos* has them."""
+    todo = [path for path in roots if path in infos]
+    found = set(todo)
+    while todo:
+        for reference in infos[todo.pop()].references:
+            if reference in infos and reference not in found:
+                found.add(reference)
+                todo.append(reference)
+    return found
 
 
 def from_nix(answer: Any) -> dict[str, PathInfo | None]:

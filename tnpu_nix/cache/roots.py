@@ -14,6 +14,7 @@ from pathlib import Path
 from tnpu_nix import process
 from tnpu_nix.cache import local
 from tnpu_nix.cache.current import Current, paths_of, state_folder
+from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 
 _FOLDER = "roots"
@@ -28,7 +29,7 @@ def keep(root: Path, nix: Nix, now: Current) -> list[str]:
         The names of the outputs that have a root now.
 
     Raises:
-        TnpuError: Nix registers no root.
+        TnpuError: the project's folder cannot be written, or Nix registers no root.
     """
     held = local.valid(nix, paths_of(now.outputs))
     links = {
@@ -39,12 +40,17 @@ def keep(root: Path, nix: Nix, now: Current) -> list[str]:
     }
     if not links:
         return []
-    folder = state_folder(root) / _FOLDER / now.digest
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, path in links.items():
-        _add(nix, folder / name, path)
-    os.utime(folder)
-    _drop(folder.parent, now.keep)
+    try:
+        folder = state_folder(root) / _FOLDER / now.digest
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, path in links.items():
+            _add(nix, folder / name, path)
+        os.utime(folder)
+        _drop(folder.parent, now.keep)
+    except OSError as error:
+        raise TnpuError(
+            f"no roots can be made: {error.filename}: {error.strerror}", "mend the folder's rights"
+        ) from error
     return list(links)
 
 

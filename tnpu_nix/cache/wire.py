@@ -10,6 +10,7 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
+from typing import IO
 from urllib.parse import urlsplit
 
 from tnpu_nix.cache.access import Access, NotThereError, UnavailableError
@@ -39,15 +40,21 @@ def _authorization(url: str, access: Access) -> str | None:
 
 
 def request(
-    url: str, access: Access, method: str = "GET", body: bytes | None = None
+    url: str, access: Access, method: str = "GET", body: bytes | IO[bytes] | None = None
 ) -> tuple[bytes, int | None]:
     """Return the body of an answer and the length that it claims, in bytes.
+
+    Args:
+        body: what is sent: bytes, or a file that is read from its beginning.
 
     Raises:
         NotThereError: 404, or 403, which is how some servers say the same; the caller knows more.
         UnavailableError: anything else than success.
     """
     asked = urllib.request.Request(url, data=body, method=method)
+    if body is not None and not isinstance(body, bytes):
+        # Without a length it would go in chunks, which not every server takes.
+        asked.add_header("Content-Length", str(os.fstat(body.fileno()).st_size))
     if authorization := _authorization(url, access):
         # Another server that this one leads to is not to see the password.
         asked.add_unredirected_header("Authorization", authorization)
@@ -78,6 +85,11 @@ def _reason(error: Exception, access: Access) -> str:
             return "nothing listens there (connection refused)"
         case socket.gaierror():
             return "its host name is not known"
+        case ssl.SSLCertVerificationError():
+            return (
+                f"its certificate is not trusted here ({inner.verify_message}); name the file of"
+                " your own authority's certificates in NIX_SSL_CERT_FILE, which Nix reads as well"
+            )
         case ssl.SSLError():
             return f"no safe connection: {inner.reason}"
         case OSError():

@@ -65,4 +65,5 @@ def _build(root: Path, target: str, nix: Nix, watch: Watcher, its: Cache | None)
         nix,
         Access(netrc=netrc_file(None)),
         say,
+        watch,
     )
