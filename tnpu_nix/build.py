@@ -48,6 +48,7 @@ class Built:
 
     path: str  # store path of the target's first output
     activities: list[Activity]  # what was built or fetched for it, in order
+    warnings: tuple[str, ...] = ()  # of nix
 
 
 Watcher = Callable[[dict[int, Activity], Activity | None], None]
@@ -71,7 +72,8 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
         if run_logged(argv, nix, log, answer) != 0:
             raise _failed(target, log)
         outputs = json.loads(answer.read_text())[0]["outputs"]
-    return Built(outputs.get("out") or next(iter(outputs.values())), log.finished)
+    path = outputs.get("out") or next(iter(outputs.values()))
+    return Built(path, log.finished, tuple(log.warnings))
 
 
 def run_logged(

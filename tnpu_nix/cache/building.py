@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 from tnpu_nix import git, process
 from tnpu_nix.build import Activity, Built, Log, Watcher, run_logged
-from tnpu_nix.cache import local, settings, stores
+from tnpu_nix.cache import local, narinfo, settings, stores
 from tnpu_nix.cache.access import Access
 from tnpu_nix.cache.pull import BROKE_OFF
 from tnpu_nix.cache.stores import Cache
@@ -21,6 +21,10 @@ Result = TypeVar("Result")
 Say = Callable[[str], None]
 # What Nix says when a cache claims to have a path, and does not give it whole.
 _REFUSED = re.compile(r"some substitutes for the outputs of derivation '([^']+\.drv)' failed")
+# What makes it give up all caches; which cache it is about, it does not say.
+_CORRUPT = re.compile(r"NAR info file '([0-9a-z]{32})\.narinfo' is corrupt")
+# What it warns of, and then builds; the words of 2.8 and of later ones.
+_UNSIGNED = re.compile(r"substitute for '([^']+)' from '([^']+)',? [^\n]*not signed by any")
 
 
 def _unwatched(running: dict[int, Activity], ended: Activity | None) -> None:
@@ -64,16 +68,13 @@ def with_caches(
             result = build(run.reading(fallback))
         except TnpuError as error:
             said = f"{error.said} {error.what}"
-            broke = [one for one in run.live if one.address in said and BROKE_OFF.search(said)]
             refused = _REFUSED.findall(said)
-            if not broke and (not refused or fallback):
+            if run.leave_out(said):
+                continue
+            if not refused or fallback:
                 raise
-            for one in broke:
-                say(f"going on without {one.address}: it broke off")
-            run.live = [one for one in run.live if one not in broke]
-            if not broke:
-                prepare(nix)
-                fallback = not run.make_up_for(refused)
+            prepare(nix)
+            fallback = not run.make_up_for(refused)
             continue
         # A plan of a build, which is no build, has nothing to tell.
         return cast(Result, run.told(result)) if isinstance(result, Built) else result
@@ -94,6 +95,24 @@ class _Run:
 
     def reading(self, fallback: bool) -> Nix:
         return settings.reading(self.nix, self.live, self.keys, self.access, "extra-", fallback)
+
+    def leave_out(self, said: str) -> bool:
+        """Leave out the caches that a failure of nix is about; return whether there were any."""
+        bad = {
+            one: "it broke off"
+            for one in self.live
+            if one.address in said and BROKE_OFF.search(said)
+        }
+        for digest in _CORRUPT.findall(said):
+            asked = f"{narinfo.STORE}/{digest}-x"
+            for answer in stores.ask_all(self.live, [asked], self.nix, self.access):
+                found = answer.found.get(asked)
+                if found is not None and found.fault == narinfo.UNREADABLE:
+                    bad[answer.cache] = f"{digest}.narinfo in it cannot be read"
+        for one, reason in bad.items():
+            self.say(f"going on without {one.address}: {reason}")
+        self.live = [one for one in self.live if one not in bad]
+        return bool(bad)
 
     def make_up_for(self, derivations: Sequence[str]) -> bool:
         """Build what the caches have damaged of the outputs of *derivations*, or of their closures.
@@ -154,6 +173,10 @@ class _Run:
             again = any(one.path == later.path for later in fetches[number + 1 :])
             if again or one.name in names:
                 self._name(one.path, one.source)
+        warned = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(built.warnings))
+        for path, source in dict.fromkeys(_UNSIGNED.findall(warned)):
+            cache = source.partition("?")[0]
+            self.say(f"{path} in {cache} is signed by no key that pins.toml trusts; not taken")
         return replace(built, activities=[*self.made, *built.activities])
 
 

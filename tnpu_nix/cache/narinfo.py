@@ -11,6 +11,7 @@ from typing import Any
 from tnpu_nix import store
 
 STORE = "/nix/store"
+UNREADABLE = "its narinfo cannot be read"
 _STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-[0-9a-zA-Z+._?=-]+")
 
 
@@ -73,7 +74,7 @@ def parse(path: str, text: str) -> PathInfo:
             file_size=int(fields["FileSize"]) if "FileSize" in fields else None,
         )
     except (KeyError, ValueError):
-        return damaged(path, "its narinfo cannot be read")
+        return damaged(path, UNREADABLE)
     return _checked(path, info)
 
 
