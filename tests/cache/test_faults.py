@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache.conftest import SMALL, Lab, nix
+from tests.cache.conftest import SMALL, Lab
 from tests.cache.web import Nginx
 from tests.conftest import environment, run_with_mounts
 
@@ -34,7 +34,8 @@ def forge(lab: Lab, output: str) -> None:
     shutil.rmtree(other, ignore_errors=True)
     other.mkdir()
     (other / "evil").write_text("evil")
-    nar = nix(lab.builder, "nix-store", "--dump", str(other)).stdout.encode()
+    dump = ["nix-store", "--dump", str(other)]
+    nar = subprocess.run(dump, env=environment(), stdout=subprocess.PIPE, check=True).stdout
     forged.write_bytes(lzma.compress(nar))
     digest = subprocess.run(
         ["nix-hash", "--type", "sha256", "--base32", str(other)], capture_output=True, text=True
