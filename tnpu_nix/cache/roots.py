@@ -7,6 +7,7 @@ indirect roots, in a store of its own too; one that is removed here is no root a
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -43,6 +44,9 @@ def keep(root: Path, nix: Nix, now: Current) -> list[str]:
     try:
         folder = state_folder(root) / _FOLDER / now.digest
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            # Nix would say that its store cannot be written.
+            raise PermissionError(errno.EACCES, "it cannot be written", str(folder))
         for name, path in links.items():
             _add(nix, folder / name, path)
         os.utime(folder)
