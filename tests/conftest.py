@@ -68,7 +68,7 @@ class Ran:
         lines = self.err.rstrip("\n").split("\n")
         assert lines[-2].startswith("tnpu-nix: error: "), self.err
         assert lines[-1].startswith("  hint: "), self.err
-        assert "Traceback" not in self.err
+        assert "Traceback" not in self.err and "a fault of tnpu-nix" not in self.err
         for word in words:
             assert word in self.err, f"{word!r} is not in: {self.err}"
 

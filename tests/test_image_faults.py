@@ -203,17 +203,28 @@ def test_a_damaged_layer_is_noticed(lab: Lab, tmp_path: Path) -> None:
     assert not (tmp_path / "image.tar").exists()
 
 
-def test_a_store_path_that_is_gone_is_named_and_nothing_is_tagged(
-    lab: Lab, demo: Demo, tmp_path: Path
-) -> None:
+def own_store(lab: Lab, demo: Demo, tmp_path: Path) -> tuple[Path, Nix]:
+    """Give the lab a store of its own, to be damaged."""
     store = tmp_path / "store"
     subprocess.run(["cp", "-a", str(demo.store), str(store)], check=True)
     lab.project.env["TNPU_NIX_STORE"] = str(store)
+    return store, Nix(store=store, offline_profile=True)
+
+
+def streamed(lab: Lab, nix: Nix, name: str) -> str:
+    """The store path of that name that the image is streamed from."""
     script = Path(lab.project.run("build", "tnpu-image-stream", "--offline-profile").out.strip())
-    nix = Nix(store=store, offline_profile=True)
-    query = ["nix-store", "--query", "--requisites", "/" + str(script.relative_to(store))]
+    assert nix.store is not None
+    query = ["nix-store", "--query", "--requisites", "/" + str(script.relative_to(nix.store))]
     closure = subprocess.run(query, env=nix.environment(), capture_output=True, text=True)
-    gone = next(path for path in closure.stdout.split() if "spike-unwrapped" in path)
+    return next(path for path in closure.stdout.split() if name in path)
+
+
+def test_a_store_path_that_is_gone_is_named_and_nothing_is_tagged(
+    lab: Lab, demo: Demo, tmp_path: Path
+) -> None:
+    store, nix = own_store(lab, demo, tmp_path)
+    gone = streamed(lab, nix, "spike-unwrapped")
     subprocess.run(["chmod", "-R", "u+w", f"{store}{gone}"], check=True)
     subprocess.run(["rm", "-r", f"{store}{gone}"], check=True)
 
@@ -224,6 +235,27 @@ def test_a_store_path_that_is_gone_is_named_and_nothing_is_tagged(
     env = nix.environment()
     subprocess.run(["bash", "-c", advice], env=env, check=True, capture_output=True)
     assert json.loads(lab.made("push", "--json").out)["action"] == "built"
+
+
+def test_a_store_path_that_was_altered_is_named_and_nothing_is_tagged(
+    lab: Lab, demo: Demo, tmp_path: Path
+) -> None:
+    """A byte on the disk, where Nix does not look: the image would be another under the tag."""
+    store, nix = own_store(lab, demo, tmp_path)
+    path = streamed(lab, nix, "-riscv-pk-")
+    victim = next(Path(f"{store}{path}").rglob("pk"))
+    victim.chmod(0o644)
+    data = bytearray(victim.read_bytes())
+    data[-1] ^= 1
+    victim.write_bytes(data)
+    for verb in ("push", "ensure"):
+        lab.image(verb, "--offline-profile").failed_with("altered on the disk", path, "tagged")
+        assert lab.registry.tags(NAME) == set()
+    data[-1] ^= 1
+    victim.write_bytes(data)
+    victim.chmod(0o555)
+    lab.made("ensure")
+    assert lab.registry.tags(NAME) == {lab.tag()}
 
 
 def test_a_folder_that_cannot_be_written_is_named(lab: Lab, tmp_path: Path) -> None:

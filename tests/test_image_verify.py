@@ -267,7 +267,7 @@ def test_what_hides_in_a_tar_is_found(bench: Bench) -> None:
 def test_what_is_no_image_is_said_to_be_none(bench: Bench, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("no image\n")
-    bench.verify(text).failed_with("no docker archive")
+    bench.verify(text).failed_with("no image archive")
     bench.verify(tmp_path).failed_with("no OCI layout")
     bench.verify(tmp_path / "absent").failed_with("there is no image")
     cut = tmp_path / "cut.tar"

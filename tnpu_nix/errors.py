@@ -1,5 +1,7 @@
 """The one exception that reaches users: what failed, why, and what to do next."""
 
+from tnpu_nix.terminal import printable, uncoloured
+
 
 class TnpuError(Exception):
     """A failure that a user can act on.
@@ -22,4 +24,6 @@ class TnpuError(Exception):
         """Return the text for standard error: the details, then the error, then the hint."""
         what = " ".join(self.what.split())
         hint = " ".join(self.hint.split())
-        return "\n".join([*self.details, f"tnpu-nix: error: {what}", f"  hint: {hint}"])
+        details = (uncoloured(line) for text in self.details for line in text.split("\n"))
+        lines = [*details, f"tnpu-nix: error: {what}", f"  hint: {hint}"]
+        return "\n".join(printable(line) for line in lines)

@@ -1,29 +1,26 @@
-"""What a store or a binary cache knows of store paths and derivations, without their contents."""
+"""What the store knows of store paths and derivations, and whether they are as it says."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tnpu_nix import process, store
+from tnpu_nix import git, process, store
 from tnpu_nix.nix import Nix, failure, version
 from tnpu_nix.prefetch import sri_from_base32
+from tnpu_nix.terminal import uncoloured
 
-# A cache is asked each time: what it said yesterday proves nothing today.
-_ASK_ANEW = (
-    *("--option", "narinfo-cache-positive-ttl", "0"),
-    *("--option", "narinfo-cache-negative-ttl", "0"),
-)
 # "nix derivation show" is what "nix show-derivation" has been called since.
 _NEW_NAMES = (2, 14)
 
 
 @dataclass(frozen=True)
 class PathInfo:
-    """A store path as a store's database or a cache's narinfo has it."""
+    """A store path as the store's database has it."""
 
     path: str
     nar_hash: str  # SRI
@@ -31,27 +28,26 @@ class PathInfo:
     references: tuple[str, ...]  # store paths
 
 
-def path_infos(
-    nix: Nix, paths: Iterable[str], *, cache: str | None = None, recursive: bool = False
-) -> dict[str, PathInfo]:
-    """Return what is known of store paths; those that are not known are left out.
+def path_infos(nix: Nix, paths: Iterable[str], *, recursive: bool = False) -> dict[str, PathInfo]:
+    """Return what the store knows of store paths; those that it does not know are left out.
 
     Args:
-        cache: URL of a binary cache to ask; None asks the store.
         recursive: of the paths' whole closures; none at all if one of the paths is not known.
 
     Raises:
-        TnpuError: the store or cache cannot be asked.
+        TnpuError: the store cannot be asked.
     """
     wanted = list(paths)
-    if not wanted or (cache is None and nix.store is not None and not _made(nix)):
+    if not wanted or (nix.store is not None and not _made(nix)):
         return {}
-    argv = ["nix", "path-info", "--json", *(["--recursive"] if recursive else []), *wanted]
-    done = process.run([*argv, *_at(cache)], env=nix.environment(), timeout=None)
+    # The store is asked for what it has, not for what substituters would give it.
+    argv = ["nix", "path-info", "--json", "--offline", *wanted]
+    argv += ["--recursive"] if recursive else []
+    done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:
         if re.search(r"is not valid|don't know how to build|does not exist", done.stderr):
             return {}
-        raise failure(f"asking {cache or 'the store'} for {len(wanted)} store paths", done.stderr)
+        raise failure(f"asking the store for {len(wanted)} store paths", done.stderr)
     found = store.by_path(json.loads(done.stdout))
     return {path: _info(path, one) for path, one in found.items() if one is not None}
 
@@ -59,11 +55,6 @@ def path_infos(
 def _made(nix: Nix) -> bool:
     # Asking could make a store of its own.
     return nix.on_disk("/nix/store").is_dir()
-
-
-def _at(cache: str | None) -> list[str]:
-    # The store is asked for what it has, not for what substituters would give it.
-    return ["--offline"] if cache is None else ["--store", cache, *_ASK_ANEW]
 
 
 def _info(path: str, entry: dict[str, Any]) -> PathInfo:
@@ -86,44 +77,36 @@ def as_sri(digest: str) -> str:
     return sri_from_base32(digest.removeprefix("sha256:"))
 
 
-def unsigned(nix: Nix, paths: Iterable[str], cache: str, keys: Iterable[str]) -> set[str]:
-    """Return those of a cache's paths that carry no signature of a trusted key.
-
-    Args:
-        keys: public keys to trust, beside those of the user's nix.conf.
-
-    Raises:
-        TnpuError: the cache cannot be asked.
-    """
-    wanted = list(paths)
-    if not wanted:
-        return set()
-    argv = ["nix", "store", "verify", "--no-contents", "--sigs-needed", "1", *wanted]
-    argv += [*_at(cache), "--option", "extra-trusted-public-keys", " ".join(keys)]
-    done = process.run(argv, env=nix.environment(), timeout=None)
-    found = set(re.findall(r"path '([^']+)' is untrusted", done.stderr))
-    if done.status != 0 and not found:
-        raise failure(f"asking {cache} for signatures", done.stderr)
-    return found
-
-
-def copy_from(nix: Nix, path: str, cache: str, keys: Iterable[str]) -> None:
-    """Copy a store path from a cache into the store, if it is signed by a trusted key.
-
-    Raises:
-        TnpuError: the cache does not have it, or it is not signed.
-    """
-    argv = ["nix", "copy", "--from", cache, path, *_ASK_ANEW]
-    argv += ["--option", "extra-trusted-public-keys", " ".join(keys)]
-    done = process.run(argv, env=nix.environment(), timeout=None)
-    if done.status != 0:
-        raise failure(f"copying {path} from {cache}", done.stderr)
-
-
 def is_intact(nix: Nix, *paths: str) -> bool:
     """Tell whether what lies at store paths has the NAR hashes that the store's database says."""
     argv = ["nix-store", "--verify-path", *paths]
     return process.run(argv, env=nix.environment(), timeout=None).status == 0
+
+
+@contextlib.contextmanager
+def being_hashed(nix: Nix, paths: Iterable[str]) -> Iterator[Callable[[], list[str]]]:
+    """Have Nix hash what lies at store paths, beside what the block does meanwhile.
+
+    Yields a function that waits for it and returns the paths that are not as the store's database
+    says: altered, damaged, or gone.
+    """
+    argv = ["nix-store", "--verify-path", *paths]
+    with (
+        git.temporary_folder() as scratch,
+        process.stream_stderr(argv, env=nix.environment(), stdout_file=scratch / "out") as running,
+    ):
+
+        def wait() -> list[str]:
+            assert running.stderr is not None
+            said = uncoloured(running.stderr.read())
+            if running.wait() == 0:
+                return []
+            found = re.findall(r"path '([^']+)' was modified|'[^']*(/nix/store/[^/']+)[^']*'", said)
+            if not found:
+                raise failure("checking the store", said)
+            return list(dict.fromkeys(altered or gone for altered, gone in found))
+
+        yield wait
 
 
 def derivations(nix: Nix, derivation: str, name: str) -> dict[str, dict[str, Any]]:

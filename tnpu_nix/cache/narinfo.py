@@ -27,6 +27,7 @@ class PathInfo:
     file: str | None = None  # the NAR, below the cache's URL
     file_size: int | None = None  # bytes, as it is downloaded
     fault: str | None = None  # why nobody can make use of what the cache says
+    refers_to_itself: bool = False
 
     @property
     def nar_sri(self) -> str:
@@ -69,6 +70,7 @@ def parse(path: str, text: str) -> PathInfo:
             nar_hash=fields["NarHash"],
             nar_size=int(fields["NarSize"]),
             references=tuple(one for one in references if one != path),
+            refers_to_itself=path in references,
             signatures=tuple(signatures),
             file=fields["URL"],
             file_size=int(fields["FileSize"]) if "FileSize" in fields else None,
@@ -76,6 +78,21 @@ def parse(path: str, text: str) -> PathInfo:
     except (KeyError, ValueError):
         return damaged(path, UNREADABLE)
     return _checked(path, info)
+
+
+def text(info: PathInfo) -> str:
+    """Return a narinfo of what a signature is made of, without a NAR to go with it."""
+    references = [*info.references, *([info.path] if info.refers_to_itself else [])]
+    names = sorted(one.removeprefix(f"{STORE}/") for one in references)
+    lines = [
+        f"StorePath: {info.path}",
+        "URL: nar/none",
+        f"NarHash: {info.nar_hash}",
+        f"NarSize: {info.nar_size}",
+        f"References: {' '.join(names)}",
+        *(f"Sig: {one}" for one in info.signatures),
+    ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _checked(path: str, info: PathInfo) -> PathInfo:
@@ -110,12 +127,13 @@ def from_nix(answer: Any) -> dict[str, PathInfo | None]:
 
 
 def _from_json(path: str, entry: Mapping[str, Any]) -> PathInfo:
-    names = (one if one.startswith("/") else f"{STORE}/{one}" for one in entry["references"])
+    names = [one if one.startswith("/") else f"{STORE}/{one}" for one in entry["references"]]
     return PathInfo(
         path=path,
         nar_hash=entry["narHash"],
         nar_size=entry["narSize"],
         references=tuple(one for one in names if one != path),
+        refers_to_itself=path in names,
         signatures=tuple(entry.get("signatures", ())),
         file=entry.get("url"),
         file_size=entry.get("downloadSize"),

@@ -14,7 +14,13 @@ from tnpu_nix.cache.current import Current, current
 from tnpu_nix.cache.settings import check_names
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.cache.stores import cache as cache_of
-from tnpu_nix.commands.options import nix_of, root_of, store_option
+from tnpu_nix.commands.options import (
+    netrc_option,
+    nix_of,
+    root_of,
+    store_option,
+    timeout_option,
+)
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 
@@ -60,19 +66,8 @@ def reading_options(command: Command) -> Command:
 
 
 _common = (
-    click.option(
-        "--netrc",
-        type=FILE,
-        help="Passwords of caches; by default $NETRC, ~/.netrc or /etc/nix/netrc.",
-    ),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(0.1, 600),
-        default=5.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Give up on a cache that is silent for so long.",
-    ),
+    netrc_option,
+    timeout_option,
     click.option(
         "--offline-profile", is_flag=True, help="The outputs as built from hostpkgs: a test bench."
     ),

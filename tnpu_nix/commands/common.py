@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
+from tnpu_nix.commands.options import json_option, nix_of, root_of, say, show, store_option
 
 __all__ = [
     "error_console",
@@ -31,5 +31,4 @@ def show_found(found: Sequence[Any], as_json: bool, lines: Callable[[Any], list[
         plain = [one if isinstance(one, dict) else asdict(one) for one in found]
         click.echo(json.dumps(plain, indent=2))
         return
-    for line in (line for one in found for line in lines(one)):
-        click.echo(line)
+    show(line for one in found for line in lines(one))

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
+from tnpu_nix.commands.options import (
+    json_option,
+    netrc_option,
+    nix_of,
+    root_of,
+    say,
+    show,
+    store_option,
+    timeout_option,
+)
 from tnpu_nix.errors import TnpuError
 
 if TYPE_CHECKING:
@@ -35,8 +44,7 @@ def _print(found: Any, as_json: bool, **more: Any) -> None:
     if as_json:
         click.echo(json.dumps({**more, **asdict(found)}, indent=2))
         return
-    for line in found.lines():
-        click.echo(line)
+    show(found.lines())
 
 
 @click.command(short_help="Show what an image is made of.")
@@ -122,6 +130,8 @@ def diff(
     metavar="URL",
     help="A binary cache to ask for what the store does not have; by default those of [cache].",
 )
+@netrc_option
+@timeout_option
 @_plain_http_option
 @_offline_option
 @json_option
@@ -131,6 +141,8 @@ def verify(
     context: click.Context,
     image: str,
     caches: tuple[str, ...],
+    netrc: Path | None,
+    timeout: float,
     plain_http: bool,
     offline_profile: bool,
     as_json: bool,
@@ -138,18 +150,23 @@ def verify(
 ) -> None:
     """Prove that IMAGE holds what the pins say, and nothing else."""
     from tnpu_nix import build, pinsfile
+    from tnpu_nix.cache import stores
+    from tnpu_nix.cache.access import Access, netrc_file
     from tnpu_nix.images import expected
     from tnpu_nix.images import verify as image_verify
     from tnpu_nix.images.contents import scan
     from tnpu_nix.images.opening import open_image
+    from tnpu_nix.images.witnesses import Witnesses
 
     root = root_of(context)
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
     build.check_generated(root, toolchain)
+    nix, access = nix_of(store, offline_profile), Access(timeout, netrc_file(netrc))
+    asked = [stores.cache(url) for url in caches or toolchain.cache.substituters]
+    witnesses = Witnesses(asked, toolchain.cache.public_keys, access, nix, say)
     contents = scan(open_image(image, plain_http), say)
-    nix, present = nix_of(store, offline_profile), set(contents.store_paths())
-    caches = caches or tuple(toolchain.cache.substituters)
-    wanted = expected.of_pins(root, toolchain, nix, caches, present, say)
+    present = set(contents.store_paths())
+    wanted = expected.of_pins(root, toolchain, nix, witnesses, present, say)
     verdict = image_verify.verify(contents, wanted, say)
     error = verdict.error()
     _print(verdict, as_json, ok=error is None)

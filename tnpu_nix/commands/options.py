@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -9,13 +10,20 @@ import click
 from tnpu_nix import place
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
+from tnpu_nix.terminal import printable
 
 OFFLINE_WARNING = "offline profile: hostpkgs in nixpkgs' place, a test bench and not the real thing"
 
 
 def say(line: str) -> None:
-    """Print a line about what is going on."""
-    click.echo(line, err=True)
+    """Print a line, or several, about what is going on."""
+    click.echo("\n".join(printable(one) for one in line.split("\n")), err=True)
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print what a command found, a line each."""
+    for line in lines:
+        click.echo(printable(line))
 
 
 def root_of(context: click.Context) -> Path:
@@ -35,6 +43,19 @@ store_option = click.option(
 )
 
 
+netrc_option = click.option(
+    "--netrc",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Passwords of caches; by default $NETRC, ~/.netrc or /etc/nix/netrc.",
+)
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 600),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up on a cache that is silent for so long.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 

@@ -1,63 +1,102 @@
-"""Docker archives: which layers one holds, and its root file system unpacked."""
+"""Archives of images: those of Docker, OCI layouts in a tar, and what is both; one unpacked."""
 
 from __future__ import annotations
 
-import json
-import tarfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.git import temporary_folder
-from tnpu_nix.images.model import BROKEN_STREAM, Image, Layer, decompressed, layers_of
+from tnpu_nix.images import layout, members
+from tnpu_nix.images.members import Members
+from tnpu_nix.images.model import BROKEN_STREAM, Checked, Image, Layer, decompressed, layers_of
+from tnpu_nix.registry import document
 
 __all__ = ["Archive", "Layer", "read", "unpack"]
+
+_MANIFEST = "manifest.json"
+# What `docker save` of newer versions writes beside the three that matter.
+_KNOWN = ("Config", "RepoTags", "Layers", "LayerSources")
+_SOURCE = {"mediaType", "digest", "size"}
 
 
 @dataclass(frozen=True)
 class Archive(Image):
-    """A docker archive, as `docker save` and dockerTools make it."""
+    """An image in an archive: as `docker save` and dockerTools make it, or an OCI layout."""
 
     path: Path
+    manifest_digest: str | None = None
 
     @property
     def where(self) -> str:
         """The path of the archive."""
         return str(self.path)
 
+    @property
+    def digest(self) -> str | None:
+        """The digest of the image's manifest, which Docker's archives do not have."""
+        return self.manifest_digest
+
     def tars(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, IO[bytes]]]:
         """Yield (member, uncompressed tar) of each layer, in the order of the archive."""
         left = {layer.member for layer in self.layers if wanted is None or layer.member in wanted}
         try:
-            with tarfile.open(self.path, "r|*") as tar:
-                for member in tar:
-                    if member.name in left and (content := tar.extractfile(member)):
-                        left.remove(member.name)
-                        yield member.name, decompressed(content)
+            with members.opened(self.path) as stream:
+                for name, _, content in members.walk(stream):
+                    if name in left and content is not None:
+                        left.remove(name)
+                        yield from self._layer(name, content)
                     if not left:
                         return
         except BROKEN_STREAM as error:
             raise unreadable(self.path, error) from error
 
+    def _layer(self, name: str, content: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
+        checked = Checked(content)
+        yield name, decompressed(cast(IO[bytes], checked))
+        if digest := layout.digest_of(name):
+            checked.finish(digest, f"the layer {digest} of {self.path}")
 
-def read(path: Path) -> Archive:
-    """Read a docker archive, compressed or not.
+
+@dataclass(frozen=True)
+class Summary:
+    """What an archive says of its image."""
+
+    tag: str
+    config: dict[str, Any]
+    layers: list[Layer]
+    oddities: list[str]
+    digest: str | None = None  # of its manifest
+
+
+def read(path: Path, name: str = "") -> Archive:
+    """Read an archive, compressed or not.
+
+    Args:
+        name: the tag of an image in an OCI layout; "" for the only one.
 
     Raises:
-        TnpuError: it cannot be read, or is no docker archive.
+        TnpuError: it cannot be read, holds no image, or could be taken for another one.
     """
     try:
-        with tarfile.open(path, "r|*") as tar:
-            return Archive(*summary(tar, path), path)
+        with members.opened(path) as stream:
+            found = members.read(stream)
+        return _archive(_summary(found, path, name), path)
     except BROKEN_STREAM as error:
         raise unreadable(path, error) from error
 
 
-def summary(tar: tarfile.TarFile, path: Path) -> tuple[str, dict[str, Any], list[Layer]]:
-    """Read a docker archive to its end; return its tag, configuration and layers.
+def _archive(found: Summary, path: Path) -> Archive:
+    return Archive(
+        found.tag, found.config, found.layers, path, found.digest, oddities=found.oddities
+    )
+
+
+def summary(stream: IO[bytes], path: Path) -> Summary:
+    """Read a stream of Docker's archive to its end.
 
     Args:
         path: where it comes from, for an error.
@@ -65,41 +104,79 @@ def summary(tar: tarfile.TarFile, path: Path) -> tuple[str, dict[str, Any], list
     Raises:
         TnpuError: it cannot be read, or is no docker archive.
     """
-    texts: dict[str, Any] = {}
-    sizes: dict[str, int] = {}
-    links: dict[str, str] = {}
     try:
-        for member in tar:
-            sizes[member.name] = member.size
-            if member.issym():
-                # `docker save` writes a layer that occurs twice as a link to the first.
-                links[member.name] = _target(member)
-            if member.name.endswith(".json") and (content := tar.extractfile(member)):
-                texts[member.name] = json.load(content)
-        manifest = texts["manifest.json"][0]
-        names = [links.get(name, name) for name in manifest["Layers"]]
-        config = texts[manifest["Config"]]
-        layers = layers_of(config, [(name, sizes[name], False) for name in names])
-        tag = (manifest.get("RepoTags") or [""])[0]
-    except (*BROKEN_STREAM, KeyError, IndexError, TypeError, AttributeError) as error:
+        return _docker(members.read(stream))
+    except BROKEN_STREAM as error:
         raise unreadable(path, error) from error
-    return tag, config, layers
 
 
-def _target(member: tarfile.TarInfo) -> str:
-    """Return the member that a link in the archive leads to."""
-    folders = member.name.split("/")[:-1]
-    for part in member.linkname.split("/"):
-        if part == "..":
-            folders = folders[:-1]
-        elif part not in ("", "."):
-            folders.append(part)
-    return "/".join(folders)
+def _summary(found: Members, path: Path, name: str) -> Summary:
+    of_docker = _docker(found) if _MANIFEST in found.sizes else None
+    if layout.INDEX not in found.sizes:
+        if of_docker is None:
+            raise ValueError(f"it holds neither {_MANIFEST} nor {layout.INDEX}")
+        return of_docker
+    of_oci = _oci(found, path, name)
+    if of_docker is None:
+        return of_oci
+    # Docker of today reads the one or the other, depending on where it keeps images.
+    mine, theirs = (
+        (one.config, [(layer.diff_id, layer.member) for layer in one.layers])
+        for one in (of_docker, of_oci)
+    )
+    if mine != theirs:
+        raise ValueError("ambiguous, its manifest.json and its index.json name different images")
+    oddities = [*of_docker.oddities, *of_oci.oddities]
+    return Summary(of_docker.tag, of_docker.config, of_docker.layers, oddities, of_oci.digest)
+
+
+def _oci(found: Members, path: Path, name: str) -> Summary:
+    def blob(digest: str) -> bytes:
+        return found.document(layout.blob(digest))
+
+    image = layout.parse(found.document(layout.INDEX), blob, path, name)
+    for layer in image.layers:
+        if found.sizes.get(layer.member) != layer.size:
+            raise ValueError(f"it holds no {layer.member} of {layer.size} bytes")
+    return Summary(image.tag, image.config, image.layers, image.oddities, image.digest)
+
+
+def _docker(found: Members) -> Summary:
+    """Read Docker's half: manifest.json, and what it names."""
+    images = document.parse_any(found.document(_MANIFEST))
+    if not isinstance(images, list) or not all(isinstance(one, dict) for one in images):
+        raise ValueError(f"its {_MANIFEST} is no list of images")
+    if len(images) != 1:
+        raise ValueError(f"it holds {len(images)} images, which one is not to be told")
+    (manifest,) = images
+    names, tags, configured = (manifest.get(key) for key in ("Layers", "RepoTags", "Config"))
+    tags = tags or []
+    if not (_are_texts(names) and _are_texts(tags) and isinstance(configured, str)):
+        raise ValueError(f"its {_MANIFEST} does not name a configuration, layers and tags")
+    files = [found.file(name) for name in names]
+    config = document.configuration(found.document(configured))
+    layers = layers_of(config, [(name, found.sizes[name], False) for name in files])
+    return Summary(tags[0] if tags else "", config, layers, _oddities(manifest))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _oddities(manifest: dict[str, Any]) -> list[str]:
+    more = [key for key, value in manifest.items() if key not in _KNOWN and value]
+    sources = manifest.get("LayerSources") or {}
+    named = list(sources.values()) if isinstance(sources, dict) else [None]
+    if any(not isinstance(one, dict) or one.keys() - _SOURCE for one in named):
+        more.append("LayerSources with more than digest and size")
+    return [f"{_MANIFEST} has {key}" for key in more]
 
 
 def unreadable(path: Path, error: Exception) -> TnpuError:
-    """Return the error of what is no docker archive, or cannot be read."""
-    return TnpuError(f"{path} is no docker archive: {error}", "build the image again")
+    """Return the error of what is no archive of an image, or cannot be read."""
+    return TnpuError(
+        f"{path} is no image archive that can be read: {error}", "build or copy it anew"
+    )
 
 
 def unpack(archive: Archive, folder: Path) -> None:

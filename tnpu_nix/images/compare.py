@@ -108,22 +108,34 @@ def on_disk(store_path: str, where: Path) -> dict[str, Entry]:
 def config_differences(found: dict[str, Any], wanted: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each key in which two image configurations differ.
 
-    What is empty in one and absent in the other is the same; the layers are not looked at.
+    What is empty in one and absent in the other is the same, but for what has a name of the
+    image's own: a label, a volume, a port. The digests of the layers are not looked at.
     """
     mine, theirs = dict(_flat(found, ())), dict(_flat(wanted, ()))
     for key in sorted({*mine, *theirs}):
-        if mine.get(key) != theirs.get(key):
+        if mine.get(key, _ABSENT) != theirs.get(key, _ABSENT):
             said = " -> ".join(key)
-            yield f"{said}: {_shown(mine.get(key))} instead of {_shown(theirs.get(key))}"
+            yield f"{said}: {_shown(mine, key)} instead of {_shown(theirs, key)}"
 
 
-def _flat(value: object, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
-    if key in (("rootfs",), ("history",)):
+_ABSENT = object()
+# Settings that are objects with names of the image's own in them.
+_NAMED = ("Labels", "Volumes", "ExposedPorts")
+Key = tuple[str, ...]
+
+
+def _flat(value: object, key: Key) -> Iterator[tuple[Key, object]]:
+    if key == ("rootfs", "diff_ids"):
         return
-    if isinstance(value, dict):
+    if len(key) == 3 and key[0] == "config" and key[1] in _NAMED:
+        yield key, value
+    elif isinstance(value, dict):
         for name, one in value.items():
             yield from _flat(one, (*key, name))
-    elif key == ("created",):
+    elif key == ("history",) and isinstance(value, list):
+        for number, one in enumerate(value, 1):
+            yield from _flat(one, (*key, f"{number:03}"))
+    elif key[-1:] == ("created",):
         yield key, _time(value)
     elif value not in (None, "", [], False):
         yield key, value
@@ -136,7 +148,8 @@ def _time(value: object) -> object:
         return value
 
 
-def _shown(value: object) -> str:
-    if value is None:
+def _shown(values: Mapping[Key, object], key: Key) -> str:
+    if key not in values:
         return "nothing"
+    value = values[key]
     return value if isinstance(value, str) else " ".join(str(value).split())

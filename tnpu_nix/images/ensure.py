@@ -17,13 +17,11 @@ from tnpu_nix.cache.current import current
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.images import push as image_push
 from tnpu_nix.images.ensured import Ensured
-from tnpu_nix.images.push import Pushed, Watcher
+from tnpu_nix.images.push import STREAM, Pushed, Watcher
 from tnpu_nix.nix import Nix
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.registry.client import Repository
 from tnpu_nix.transaction import STATE_FOLDER
-
-STREAM = "tnpu-image-stream"
 
 
 def make(

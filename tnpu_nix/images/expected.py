@@ -16,21 +16,13 @@ from tnpu_nix import flake, pathinfo
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.images import archive, streamed
 from tnpu_nix.images.model import Image
+from tnpu_nix.images.witnesses import Known, Vouched, Witnesses
 from tnpu_nix.nix import Nix, is_valid
-from tnpu_nix.pathinfo import PathInfo
 from tnpu_nix.pins import Toolchain
 
 _ROOT = "tnpu-image-root"
 # The configuration of a container, as nixpkgs and hostpkgs hand it to what writes the image.
 _CONFIGURATION = r"(?:.*-base|.*-config)\.json"
-
-
-@dataclass(frozen=True)
-class Vouched:
-    """A store path and its NAR hash, and who says so."""
-
-    nar_hash: str  # SRI
-    by: str  # "the store", a cache's URL, or the image that was built from the pins
 
 
 @dataclass(frozen=True)
@@ -65,37 +57,36 @@ Say = Callable[[str], None]
 
 
 def of_pins(
-    root: Path, toolchain: Toolchain, nix: Nix, caches: Sequence[str], present: set[str], say: Say
+    root: Path, toolchain: Toolchain, nix: Nix, caches: Witnesses, present: set[str], say: Say
 ) -> Expected:
     """Find out what an image of the project's pins holds.
 
     Args:
         root: the project; its generated files are as pins.toml says.
-        caches: URLs of binary caches to ask for what the store does not have.
+        caches: are asked for what the store does not have.
         present: the store paths of the image that is looked at; their hashes are asked for.
 
     Raises:
-        TnpuError: the flake does not evaluate, or a cache cannot be asked.
+        TnpuError: the flake does not evaluate.
     """
     say("evaluating the flake")
     outputs = flake.outputs(root, nix)
     output = outputs["tnpu-image"]
     image_path = output.paths["out"]
-    keys = toolchain.cache.public_keys
     program = outputs["tnpu-image-stream"].paths["out"]
     built = (
         _stored(nix, image_path)
         or _streamed(nix, program, say)
-        or _fetched(nix, image_path, caches, keys, say)
+        or (_stored(nix, image_path) if caches.fetch(image_path) else None)
     )
     known = pathinfo.derivations(nix, output.derivation, f"{_ROOT}|{_CONFIGURATION}")
-    settings = next((found for one in known.values() if (found := _settings(one))), None)
-    infos = _closure(nix, str(known.get(_ROOT, {}).get("out", "")), caches, keys)
-    closure = frozenset(infos) if infos else None
-    vouched = {path: Vouched(one.nar_hash, by) for path, (one, by) in infos.items()}
-    for path, (one, by) in _asked(nix, present - infos.keys(), caches, keys).items():
-        vouched[path] = Vouched(one.nar_hash, by)
-    return Expected(toolchain, nix, image_path, built, settings, closure, vouched)
+    configured = next((found for one in known.values() if (found := _settings(one))), None)
+    top = str(known.get(_ROOT, {}).get("out", ""))
+    vouched = (_in_store(nix, [top], recursive=True) or caches.closure(top)) if top else {}
+    closure = frozenset(vouched) if vouched else None
+    vouched |= _in_store(nix, sorted(present - vouched.keys()))
+    vouched |= caches.infos(present - vouched.keys())
+    return Expected(toolchain, nix, image_path, built, configured, closure, vouched)
 
 
 def _stored(nix: Nix, path: str) -> Image | None:
@@ -108,18 +99,6 @@ def _stored(nix: Nix, path: str) -> Image | None:
             f"`nix-store --repair-path {path}`, or delete it and build it again",
         )
     return archive.read(nix.on_disk(path))
-
-
-def _fetched(
-    nix: Nix, path: str, caches: Sequence[str], keys: Sequence[str], say: Say
-) -> Image | None:
-    """Return the image that was built from the pins, copied into the store from a cache."""
-    for cache in caches:
-        if pathinfo.path_infos(nix, [path], cache=cache):
-            say(f"fetching {path} from {cache}")
-            pathinfo.copy_from(nix, path, cache, keys)
-            return _stored(nix, path)
-    return None
 
 
 def _streamed(nix: Nix, path: str, say: Say) -> Image | None:
@@ -142,31 +121,6 @@ def _settings(environment: dict[str, Any]) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-Known = dict[str, tuple[PathInfo, str]]
-
-
-def _closure(nix: Nix, path: str, caches: Sequence[str], keys: Sequence[str]) -> Known:
-    """Return the closure of what an image is made of, from the first that knows it."""
-    if not path:
-        return {}
-    for cache in (None, *caches):
-        infos = pathinfo.path_infos(nix, [path], cache=cache, recursive=True)
-        trusted = _trusted(nix, infos, cache, keys)
-        if infos and len(trusted) == len(infos):
-            return trusted
-    return {}
-
-
-def _asked(nix: Nix, paths: set[str], caches: Sequence[str], keys: Sequence[str]) -> Known:
-    found: Known = {}
-    for cache in (None, *caches):
-        left = sorted(paths - found.keys())
-        found |= _trusted(nix, pathinfo.path_infos(nix, left, cache=cache), cache, keys)
-    return found
-
-
-def _trusted(nix: Nix, infos: dict[str, PathInfo], cache: str | None, keys: Sequence[str]) -> Known:
-    if cache is None:
-        return {path: (one, "the store") for path, one in infos.items()}
-    unsigned = pathinfo.unsigned(nix, infos, cache, keys)
-    return {path: (one, cache) for path, one in infos.items() if path not in unsigned}
+def _in_store(nix: Nix, paths: Sequence[str], recursive: bool = False) -> Known:
+    infos = pathinfo.path_infos(nix, paths, recursive=recursive)
+    return {path: Vouched(one.nar_hash, "the store") for path, one in infos.items()}

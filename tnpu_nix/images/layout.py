@@ -1,35 +1,36 @@
-"""OCI layouts, as a folder or as a tar of one.
+"""OCI layouts: one in a folder, and what one says of its image wherever it lies.
 
 Source: the OCI image specification, "Image Layout": index.json, and blobs named by their digests.
 """
 
 from __future__ import annotations
 
-import json
-import tarfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.images.manifest import choose, parse, tag_of
 from tnpu_nix.images.model import (
     BROKEN_STREAM,
     Checked,
     Image,
+    Layer,
     decompressed,
     layers_of,
+    oddities_of,
     sha256,
 )
+from tnpu_nix.registry import document, manifest
+from tnpu_nix.registry.manifest import Blob
 
 INDEX = "index.json"
 
 
 @dataclass(frozen=True)
 class Layout(Image):
-    """An image in an OCI layout."""
+    """An image in an OCI layout in a folder."""
 
     path: Path
     manifest_digest: str
@@ -45,95 +46,110 @@ class Layout(Image):
         return self.manifest_digest
 
     def tars(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, IO[bytes]]]:
-        """Yield (digest, uncompressed tar) of each layer."""
-        members = dict.fromkeys(layer.member for layer in self.layers)
-        with _opened(self.path) as place:
-            for digest in members:
-                if wanted is not None and digest not in wanted:
-                    continue
-                try:
-                    with place.open(_blob(digest)) as file:
-                        checked = Checked(file)
-                        yield digest, decompressed(cast(IO[bytes], checked))
-                        checked.finish(digest, f"the layer {digest} of {self.path}")
-                except (*BROKEN_STREAM, KeyError) as error:
-                    raise _unreadable(self.path, error) from error
+        """Yield (member, uncompressed tar) of each layer."""
+        for name, size in {layer.member: layer.size for layer in self.layers}.items():
+            if wanted is not None and name not in wanted:
+                continue
+            try:
+                with (self.path / name).open("rb") as file:
+                    checked = Checked(file)
+                    yield name, decompressed(cast(IO[bytes], checked))
+                    checked.finish(digest_of(name), f"the layer {name} of {self.path}")
+                if checked.size != size:
+                    raise ValueError(f"{name} has {checked.size} bytes instead of {size}")
+            except BROKEN_STREAM as error:
+                raise _unreadable(self.path, error) from error
 
 
-class _Place:
-    """The files of a layout: in a folder, or in a tar."""
-
-    def __init__(self, path: Path, archive: tarfile.TarFile | None) -> None:
-        self._path, self._archive = path, archive
-        members = archive.getmembers() if archive else []
-        self._members = {one.name.removeprefix("./"): one for one in members}
-
-    def open(self, name: str) -> IO[bytes]:
-        if self._archive is None:
-            return (self._path / name).open("rb")
-        file = self._archive.extractfile(self._members[name])
-        if file is None:
-            raise KeyError(name)
-        return file
-
-    def blob(self, digest: str) -> bytes:
-        with self.open(_blob(digest)) as file:
-            data = file.read()
-        if sha256(data) != digest:
-            raise TnpuError(
-                f"{self._path} is damaged or was altered: what is named {digest} has the digest"
-                f" {sha256(data)}",
-                "copy the image there again",
-            )
-        return data
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[_Place]:
-    if path.is_dir():
-        yield _Place(path, None)
-        return
-    with tarfile.open(path, "r:*") as archive:
-        yield _Place(path, archive)
-
-
-def _blob(digest: str) -> str:
+def blob(digest: str) -> str:
+    """Return the path of a blob in a layout."""
     return f"blobs/{digest.replace(':', '/', 1)}"
 
 
+def digest_of(name: str) -> str:
+    """Return the digest that a path in a layout promises, "" where it promises none."""
+    found = re.fullmatch(r"blobs/sha256/([0-9a-f]{64})", name)
+    return f"sha256:{found[1]}" if found else ""
+
+
 def read(path: Path, name: str = "") -> Layout:
-    """Read an OCI layout.
+    """Read an OCI layout in a folder.
 
     Args:
-        path: a folder, or a tar of one.
         name: the tag of the image; "" for the only one.
 
     Raises:
         TnpuError: it cannot be read, is no layout, or holds no such image.
     """
+
+    def content(digest: str) -> bytes:
+        return (path / blob(digest)).read_bytes()
+
     try:
-        with _opened(path) as place:
-            with place.open(INDEX) as file:
-                index: dict[str, Any] = json.load(file)
-            entry = choose(index, name)
-            tag = tag_of(entry)
-            data = place.blob(entry["digest"])
-            if "manifests" in json.loads(data):
-                # An index of platforms below the one of the layout.
-                entry = choose(json.loads(data))
-                data = place.blob(entry["digest"])
-            manifest = parse(data)
-            config = json.loads(place.blob(manifest.config.digest))
-            layers = layers_of(config, manifest.members())
+        found = parse((path / INDEX).read_bytes(), content, path, name)
+    except BROKEN_STREAM as error:
+        raise _unreadable(path, error) from error
+    return Layout(
+        found.tag, found.config, found.layers, path, found.digest, oddities=found.oddities
+    )
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What a layout says of an image."""
+
+    tag: str
+    config: dict[str, Any]
+    layers: list[Layer]  # by the paths of their blobs
+    oddities: list[str]
+    digest: str  # of the manifest
+
+
+def parse(index: bytes, content: Callable[[str], bytes], path: Path, name: str) -> Parsed:
+    """Follow a layout from its index to the configuration of an image.
+
+    Args:
+        index: what index.json holds.
+        content: returns the blob of a digest.
+        path: of the layout, for an error.
+        name: the tag of the image; "" for the only one.
+
+    Raises:
+        TnpuError: it holds no such image, or several; or a blob was altered.
+        ValueError: it is no layout; the text says why.
+    """
+
+    def fetched(one: Blob) -> bytes:
+        return _checked(content(one.digest), one, path)
+
+    try:
+        chosen = manifest.choose(document.parse(index), name)
+        tag, others = chosen.tag, [] if name else chosen.others
+        data = fetched(chosen.blob)
+        inner = document.parse(data)
+        if manifest.kind_of(inner, chosen.blob.media_type) in manifest.INDEXES:
+            chosen = manifest.choose(inner)  # an index of platforms below the one of the layout
+            others = [*others, *chosen.others]
+            data = fetched(chosen.blob)
     except LookupError as error:
-        if isinstance(error, KeyError):
-            raise _unreadable(path, error) from error
         raise TnpuError(
             f"{path} holds {error.args[0]}", f"name one of its images: oci:{path}:TAG"
         ) from error
-    except (*BROKEN_STREAM, TypeError, AttributeError) as error:
-        raise _unreadable(path, error) from error
-    return Layout(tag, config, layers, path, entry["digest"])
+    found = manifest.manifest_of(data, chosen.blob.media_type)
+    config = document.configuration(fetched(found.config))
+    members = [(blob(digest), size, compressed) for digest, size, compressed in found.members()]
+    layers = layers_of(config, members)
+    return Parsed(tag, config, layers, oddities_of(found, others), chosen.blob.digest)
+
+
+def _checked(data: bytes, wanted: Blob, path: Path) -> bytes:
+    if sha256(data) != wanted.digest or len(data) != wanted.size:
+        raise TnpuError(
+            f"{path} is damaged or was altered: what is named {wanted.digest} of {wanted.size}"
+            f" bytes has the digest {sha256(data)} and {len(data)} bytes",
+            "copy the image there again",
+        )
+    return data
 
 
 def _unreadable(path: Path, error: Exception) -> TnpuError:

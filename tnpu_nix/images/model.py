@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import abc
-import gzip
+import bz2
 import hashlib
 import io
 import lzma
 import tarfile
 import zlib
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
+from isal import igzip
+from isal.igzip_lib import IsalError
+
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.registry.manifest import Manifest
 
 # What a stream that was cut short or altered raises while it is read.
-BROKEN_STREAM = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, tarfile.TarError)
+BROKEN_STREAM: tuple[type[Exception], ...] = (  # type: ignore[assignment]  # isal's stub
+    OSError,
+    EOFError,
+    ValueError,
+    zlib.error,
+    IsalError,
+    lzma.LZMAError,
+    tarfile.TarError,
+)
 CHUNK = 1 << 20
 
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_GZIP, _ZSTD, _XZ, _BZIP2 = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zX", b"BZh"
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,7 @@ class Image(abc.ABC):
     tag: str  # name:tag, "" where the place knows none
     config: dict[str, Any]  # the OCI image configuration
     layers: list[Layer]  # the lowest first
+    oddities: list[str] = field(default_factory=list, kw_only=True)  # that no image of ours has
 
     @property
     @abc.abstractmethod
@@ -66,7 +79,8 @@ class Image(abc.ABC):
     @property
     def environment(self) -> dict[str, str]:
         """The variables that a container of this image starts with."""
-        return dict(one.split("=", 1) for one in self.settings.get("Env") or [])
+        pairs = (one.partition("=") for one in self.settings.get("Env") or [])
+        return {name: value for name, _, value in pairs}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -84,10 +98,29 @@ def layers_of(config: dict[str, Any], members: list[tuple[str, int, bool]]) -> l
 
     Raises:
         ValueError: the two have not the same number of layers.
-        KeyError, TypeError: it is no image configuration.
     """
-    pairs = zip(config["rootfs"]["diff_ids"], members, strict=True)
+    pairs = zip(diff_ids_of(config, len(members)), members, strict=True)
     return [Layer(diff_id, *member) for diff_id, member in pairs]
+
+
+def diff_ids_of(config: dict[str, Any], count: int) -> list[str]:
+    """Return the digests of a configuration's layers, of which the manifest has so many.
+
+    Raises:
+        ValueError: the configuration has another number.
+    """
+    diff_ids: list[str] = config["rootfs"]["diff_ids"]
+    if len(diff_ids) != count:
+        raise ValueError(f"its configuration has {len(diff_ids)} layers, its manifest {count}")
+    return diff_ids
+
+
+def oddities_of(manifest: Manifest, others: list[str]) -> list[str]:
+    """Return what a manifest has that none of ours has, and the index that led to it, in lines."""
+    lines = list(manifest.oddities)
+    if others:
+        lines.append(f"the index also names images for {', '.join(others)}")
+    return lines
 
 
 def sha256(data: bytes) -> str:
@@ -138,6 +171,11 @@ class _Peeked(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def readinto(self, buffer: Any, /) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
     def read(self, size: int | None = -1, /) -> bytes:
         if not self._first:
             return self._source.read(-1 if size is None else size)
@@ -149,11 +187,15 @@ class _Peeked(io.RawIOBase):
 
 
 def decompressed(source: IO[bytes]) -> IO[bytes]:
-    """Return a layer's tar, whether it was compressed (gzip, zstd) or not."""
+    """Return a tar, whether it was compressed (gzip, zstd, xz, bzip2) or not."""
     first = source.read(4)
     stream = cast(IO[bytes], _Peeked(first, source))
     if first.startswith(_GZIP):
-        return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
+        return cast(IO[bytes], igzip.IGzipFile(fileobj=stream))  # type: ignore[no-untyped-call]
+    if first == _XZ:
+        return cast(IO[bytes], lzma.LZMAFile(stream))
+    if first.startswith(_BZIP2):
+        return cast(IO[bytes], bz2.BZ2File(stream))
     return cast(IO[bytes], _Zstd(stream)) if first == _ZSTD else stream
 
 

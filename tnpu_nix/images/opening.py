@@ -19,44 +19,35 @@ def open_image(text: str, plain_http: bool = False) -> Image:
     """
     scheme, _, rest = text.partition(":")
     if scheme in ("oci", "oci-archive") and not rest.startswith("//"):
-        return _layout(rest)
+        return _named(rest)
     if scheme == "docker-archive":
         return archive.read(_existing(Path(rest)))
     if scheme == "docker" and rest.startswith("//"):
         return remote.read(text, plain_http)
     path = Path(text)
-    if path.is_dir():
-        return layout.read(path)
     if path.exists():
-        return _tar(path)
+        return _read(path)
     if text.startswith((".", "/")) or "/" not in text:
         raise _absent(text)
     return remote.read(text, plain_http)
 
 
-def _layout(rest: str) -> Image:
+def _named(rest: str) -> Image:
     """As skopeo has it: the path, and after a colon the tag."""
     if Path(rest).exists():
-        return layout.read(Path(rest))
+        return _read(Path(rest))
     path, _, tag = rest.rpartition(":")
-    return layout.read(_existing(Path(path or rest)), tag if path else "")
+    return _read(_existing(Path(path or rest)), tag if path else "")
+
+
+def _read(path: Path, tag: str = "") -> Image:
+    return layout.read(path, tag) if path.is_dir() else archive.read(path, tag)
 
 
 def _existing(path: Path) -> Path:
     if not path.exists():
         raise _absent(str(path))
     return path
-
-
-def _tar(path: Path) -> Image:
-    """A tar that is both, as newer `docker save` makes it, is read as Docker's."""
-    try:
-        return archive.read(path)
-    except TnpuError as error:
-        try:
-            return layout.read(path)
-        except TnpuError:
-            raise error from None
 
 
 def _absent(text: str) -> TnpuError:

@@ -16,8 +16,11 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.images.model import diff_ids_of
 from tnpu_nix.images.push import Watcher
-from tnpu_nix.registry.client import Manifest, Repository
+from tnpu_nix.registry import document
+from tnpu_nix.registry.client import FoundImage, Repository
+from tnpu_nix.registry.manifest import Blob
 from tnpu_nix.registry.upload import ahead
 
 _BLOCK = tarfile.BLOCKSIZE
@@ -44,12 +47,12 @@ def pull(repository: Repository, where: str, file: Path, watch: Watcher) -> Pull
     Raises:
         TnpuError: the image is not to be had, or is damaged, or the file cannot be written.
     """
-    manifest = repository.image(where)
-    config = b"".join(repository.blob(str(manifest.content["config"]["digest"])))
+    found = repository.image(where)
+    config = repository.config(found.manifest)
     temporary = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as out:
-            size = _write(repository, where, manifest, config, out, watch)
+            size = _write(repository, where, found, config, out, watch)
         temporary.rename(file)
     except OSError as error:
         raise TnpuError(
@@ -59,32 +62,31 @@ def pull(repository: Repository, where: str, file: Path, watch: Watcher) -> Pull
         with suppress(OSError):
             temporary.unlink()
     image = str(repository.reference.tagged(where)) if ":" not in where else where
-    layers = manifest.content["layers"]
-    return Pulled(str(file), image, manifest.digest, len(layers), size + len(config))
+    return Pulled(str(file), image, found.digest, len(found.manifest.layers), size + len(config))
 
 
 def _write(
     repository: Repository,
     where: str,
-    manifest: Manifest,
+    found: FoundImage,
     config: bytes,
     out: IO[bytes],
     watch: Watcher,
 ) -> int:
     """Write the archive; return how many bytes of layers came over the wire."""
-    layers: list[dict[str, Any]] = manifest.content["layers"]
-    diff_ids = [str(one) for one in json.loads(config)["rootfs"]["diff_ids"]]
-    if len(diff_ids) != len(layers):
+    layers = found.manifest.layers
+    try:
+        diff_ids = diff_ids_of(document.configuration(config), len(layers))
+    except ValueError as error:
         raise TnpuError(
-            f"{repository.reference.repository}, {where}: its configuration has {len(diff_ids)}"
-            f" layers, its manifest {len(layers)}",
+            f"{repository.reference.repository}, {where}, is no image: {error}",
             "push the image anew",
-        )
+        ) from error
     names: list[str] = []
     for layer, diff_id in zip(layers, diff_ids, strict=True):
         name = f"{diff_id.removeprefix('sha256:')}/layer.tar"
         if name not in names:
-            watch.layer(diff_id, int(layer["size"]))
+            watch.layer(diff_id, layer.size)
             _layer(repository, layer, diff_id, name, out, watch)
             watch.ended("pulled")
         names.append(name)
@@ -94,12 +96,12 @@ def _write(
     _file(out, config_name, config)
     _file(out, "manifest.json", json.dumps(archive).encode())
     out.write(b"\0" * (2 * _BLOCK))
-    return sum(int(layer["size"]) for layer in layers)
+    return sum(layer.size for layer in layers)
 
 
 def _layer(
     repository: Repository,
-    layer: dict[str, Any],
+    layer: Blob,
     diff_id: str,
     name: str,
     out: IO[bytes],
@@ -115,7 +117,7 @@ def _layer(
         out.write(data)
     if f"sha256:{hashed.hexdigest()}" != diff_id:
         raise TnpuError(
-            f"layer {layer['digest']} of {repository.reference.repository} is not what the image's"
+            f"layer {layer.digest} of {repository.reference.repository} is not what the image's"
             f" configuration says ({diff_id})",
             "push the image anew",
         )
@@ -126,10 +128,10 @@ def _layer(
     out.seek(end)
 
 
-def _plain(repository: Repository, layer: dict[str, Any], watch: Watcher) -> Iterator[bytes]:
+def _plain(repository: Repository, layer: Blob, watch: Watcher) -> Iterator[bytes]:
     """Yield a layer's uncompressed bytes."""
-    kind = str(layer["mediaType"])
-    pieces = ahead(repository.blob(str(layer["digest"])))
+    kind = layer.media_type
+    pieces = ahead(repository.blob(layer.digest, layer.size))
     if kind.endswith(("tar", "diff.tar")):
         for piece in pieces:
             watch.moved(len(piece), len(piece))
@@ -149,7 +151,7 @@ def _plain(repository: Repository, layer: dict[str, Any], watch: Watcher) -> Ite
                 rest, gzip = gzip.unused_data, isal_zlib.decompressobj(_GZIP_OR_PLAIN)
                 yield from _inflated(gzip, rest)
     except IsalError as error:  # type: ignore[misc]  # a class; its stub says an instance
-        raise TnpuError(f"layer {layer['digest']} is no gzip: {error}", "push it anew") from error
+        raise TnpuError(f"layer {layer.digest} is no gzip: {error}", "push it anew") from error
 
 
 def _inflated(gzip: Any, piece: bytes) -> Iterator[bytes]:

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from tnpu_nix import process
+from tnpu_nix import pathinfo, process
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
+from tnpu_nix.pathinfo import PathInfo
 from tnpu_nix.process import ProgramFailedError
-from tnpu_nix.registry.client import OCI_MANIFEST, Repository, digest_of
+from tnpu_nix.registry.client import Repository, digest_of
 from tnpu_nix.registry.known_layers import KnownLayers
+from tnpu_nix.registry.manifest import OCI_MANIFEST
 from tnpu_nix.registry.upload import (
     Blob,
     Compressed,
@@ -25,6 +27,7 @@ from tnpu_nix.registry.upload import (
     upload_layer,
 )
 
+STREAM = "tnpu-image-stream"  # the flake's output that is the program
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 # dockerTools names a layer by the hash of its bytes.
@@ -74,7 +77,7 @@ def push(
     """Push the image that a program of dockerTools streams to its standard output.
 
     Layers that the repository has are not uploaded. The tag is written last: it never leads to
-    an image of which something is missing.
+    an image of which something is missing, or whose store paths are not what Nix's database says.
 
     Args:
         script: the output tnpu-image-stream, as it lies on the disk.
@@ -92,8 +95,9 @@ def push(
             if failures:  # making the image again is for a registry that is there again
                 repository.transport.log_in()
                 known.doubt()
-            with process.stream_stdout(command_for(script, nix), env=nix.environment()) as stream:
-                read = _read(stream, repository, known, result, watch)
+            with pathinfo.being_hashed(nix, _closure(script, nix)) as hashed:
+                read = _streamed(script, nix, repository, known, result, watch)
+                _refuse_altered(hashed())
             return _finish(read, repository, tag, result)
         except ProgramFailedError as error:
             raise _cannot_stream(error, nix) from error
@@ -108,6 +112,32 @@ def push(
             time.sleep(wait)
         finally:
             known.keep()
+
+
+def _closure(script: Path, nix: Nix) -> dict[str, PathInfo]:
+    inside = str(script) if nix.store is None else f"/{script.relative_to(nix.store)}"
+    return pathinfo.path_infos(nix, [inside], recursive=True)
+
+
+def _refuse_altered(paths: list[str]) -> None:
+    if paths:
+        raise TnpuError(
+            f"altered on the disk since it was built: {', '.join(paths)}; nothing was tagged",
+            f"`tnpu-nix cache pull --repair {STREAM}` fetches it anew from a cache, or says what"
+            " else brings it back; then push again",
+        )
+
+
+def _streamed(
+    script: Path,
+    nix: Nix,
+    repository: Repository,
+    known: KnownLayers,
+    result: Pushed,
+    watch: Watcher,
+) -> _Read:
+    with process.stream_stdout(command_for(script, nix), env=nix.environment()) as stream:
+        return _read(stream, repository, known, result, watch)
 
 
 def command_for(script: Path, nix: Nix) -> list[str | Path]:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import IO, cast
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.images.manifest import parse
-from tnpu_nix.images.model import CHUNK, Image, decompressed, layers_of
+from tnpu_nix.images.model import CHUNK, Image, decompressed, layers_of, oddities_of
 from tnpu_nix.registry import client as registry
-from tnpu_nix.registry import reference
+from tnpu_nix.registry import document, reference
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,10 @@ class Remote(Image):
 
     def tars(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, IO[bytes]]]:
         """Yield (digest, uncompressed tar) of each layer, fetched while it is read."""
-        for digest in dict.fromkeys(layer.member for layer in self.layers):
+        for digest, size in {layer.member: layer.size for layer in self.layers}.items():
             if wanted is not None and digest not in wanted:
                 continue
-            stream = _Pieces(self.repository.blob(digest))
+            stream = _Pieces(self.repository.blob(digest, size))
             yield digest, decompressed(cast(IO[bytes], stream))
             while stream.read(CHUNK):
                 pass  # the digest is known to be right when all has come
@@ -75,12 +74,12 @@ def read(text: str, plain_http: bool = False) -> Remote:
     repository = registry.Repository(named, plain_http=plain_http)
     found = repository.image(named.where)
     try:
-        manifest = parse(found.content)
-        config = repository.config(found)
-        layers = layers_of(config, manifest.members())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        config = document.configuration(repository.config(found.manifest))
+        layers = layers_of(config, found.manifest.members())
+    except ValueError as error:
         raise TnpuError(
-            f"what {named} leads to is no image: {error!r}", "name the tag of an image"
+            f"what {named} leads to is no image: {error}", "name the tag of an image"
         ) from error
     tag = f"{named.repository}:{named.tag}" if named.tag else ""
-    return Remote(tag, config, layers, repository, found.digest)
+    oddities = oddities_of(found.manifest, found.others)
+    return Remote(tag, config, layers, repository, found.digest, oddities=oddities)

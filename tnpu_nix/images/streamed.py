@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from tnpu_nix import process
-from tnpu_nix.images import archive
-from tnpu_nix.images.model import BROKEN_STREAM, CHUNK, Image
+from tnpu_nix.images import archive, members
+from tnpu_nix.images.model import BROKEN_STREAM, Image
 from tnpu_nix.images.push import command_for
 from tnpu_nix.nix import Nix
 
@@ -33,12 +32,9 @@ class Streamed(Image):
         argv = command_for(self.script, self.nix)
         with process.stream_stdout(argv, env=self.nix.environment()) as stream:
             try:
-                with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
-                    for member in tar:
-                        if member.name in left and (content := tar.extractfile(member)):
-                            yield member.name, content
-                while stream.read(CHUNK):  # so that the program can end
-                    pass
+                for name, _, content in members.walk(stream):
+                    if name in left and content is not None:
+                        yield name, content
             except BROKEN_STREAM as error:
                 raise archive.unreadable(self.script, error) from error
 
@@ -51,8 +47,5 @@ def read(script: Path, nix: Nix) -> Streamed:
     """
     argv = command_for(script, nix)
     with process.stream_stdout(argv, env=nix.environment()) as stream:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK) as tar:
-            tag, config, layers = archive.summary(tar, script)
-        while stream.read(CHUNK):
-            pass
-    return Streamed(tag, config, layers, script, nix)
+        found = archive.summary(stream, script)
+    return Streamed(found.tag, found.config, found.layers, script, nix)

@@ -21,7 +21,7 @@ _SHOWN = 12
 class Finding:
     """Something about an image that is not as the pins say, or that nobody can tell."""
 
-    kind: str  # pin, layer, configuration, store path, file; or unproven
+    kind: str  # pin, manifest, layer, configuration, store path, file; or unproven
     what: str  # one line
 
     @property
@@ -59,8 +59,14 @@ class Verdict:
             lines.append(f"proven   {count} store paths have the NAR hash that {by} has")
         if not self.findings:
             lines.append(f"proven   {self.files} files, the layers and the configuration")
-            lines.append(f"ok       {self.image} is what the pins say: {self.against}")
+            lines.append(f"ok       {self._image()} is what the pins say: {self.against}")
         return lines
+
+    def _image(self) -> str:
+        """The image, and the manifest that was read: a tag may lead elsewhere tomorrow."""
+        if self.digest is None or self.digest in self.image:
+            return self.image
+        return f"{self.image} ({self.digest})"
 
     def error(self) -> TnpuError | None:
         """Return what the command fails with; None if the image is what the pins say."""
@@ -86,6 +92,7 @@ def verify(contents: Contents, expected: Expected, say: Say) -> Verdict:
         TnpuError: the image that was built from the pins cannot be read.
     """
     findings = [Finding("pin", what) for what in _pins(contents, expected)]
+    findings += [Finding("manifest", what) for what in contents.image.oddities]
     findings += [Finding("layer", what) for what in contents.faults]
     findings += _configuration(contents, expected)
     built = _built(contents, expected, say)

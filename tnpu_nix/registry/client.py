@@ -11,14 +11,12 @@ from typing import Any
 from urllib3.exceptions import HTTPError
 
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.registry import document
+from tnpu_nix.registry import manifest as manifests
 from tnpu_nix.registry.http import Patience, Response, Transport
+from tnpu_nix.registry.manifest import DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST
 from tnpu_nix.registry.reference import Reference
 
-OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
-OCI_INDEX = "application/vnd.oci.image.index.v1+json"
-DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
-DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
-_INDEXES = (OCI_INDEX, DOCKER_LIST)
 ACCEPT = ", ".join((DOCKER_MANIFEST, OCI_MANIFEST, DOCKER_LIST, OCI_INDEX))
 _ACCEPT = {"Accept": ACCEPT}
 
@@ -31,18 +29,22 @@ def digest_of(data: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """A manifest as a registry has it."""
+class Found:
+    """A manifest or an index as a registry has it."""
 
     digest: str  # of raw
     media_type: str
     raw: bytes
     content: dict[str, Any] = field(compare=False)  # raw as JSON
 
-    @property
-    def is_index(self) -> bool:
-        """Whether it lists images for several platforms instead of an image's layers."""
-        return self.media_type in _INDEXES
+
+@dataclass(frozen=True)
+class FoundImage:
+    """The manifest of an image, and the index that led to it."""
+
+    digest: str  # of the manifest
+    manifest: manifests.Manifest
+    others: list[str]  # platforms of which the index names an image too
 
 
 class Repository:
@@ -67,11 +69,12 @@ class Repository:
             reference, writing=writing, plain_http=plain_http, patience=patience or Patience()
         )
 
-    def manifest(self, where: str) -> Manifest:
+    def manifest(self, where: str) -> Found:
         """Return the manifest of a tag or digest as it is, an index too.
 
         Raises:
-            TnpuError: it is not there, or not what its digest says.
+            TnpuError: it is not there, not what its digest says, or nothing that can be read in
+                one way only.
         """
         what = f"manifest {where}"
         answer = self.transport.request("GET", f"manifests/{where}", headers=_ACCEPT, what=what)
@@ -80,36 +83,40 @@ class Repository:
         wanted = where if where.startswith("sha256:") else said
         if wanted.startswith("sha256:") and digest_of(raw) != wanted:
             raise self._damaged(what, wanted, digest_of(raw))
-        content = self.transport.json(raw, f"a {what}")
-        kind = str(content.get("mediaType") or answer.headers.get("Content-Type", ""))
-        return Manifest(digest_of(raw), kind.partition(";")[0].strip(), raw, content)
+        kind = answer.headers.get("Content-Type", "").partition(";")[0].strip()
+        try:
+            content = document.parse(raw)
+            return Found(digest_of(raw), manifests.kind_of(content, kind), raw, content)
+        except ValueError as error:
+            raise self._no_image(what, error) from error
 
-    def image(self, where: str) -> Manifest:
+    def image(self, where: str) -> FoundImage:
         """Return the manifest of an image for linux/amd64, through an index if there is one.
 
         Raises:
-            TnpuError: as for manifest; or the index has no such image.
+            TnpuError: as for manifest; or the index has no such image, or several.
         """
-        found = self.manifest(where)
-        if not found.is_index:
-            return found
-        for entry in found.content.get("manifests") or []:
-            platform = entry.get("platform") or {}
-            if (platform.get("os"), platform.get("architecture")) == ("linux", "amd64"):
-                return self.manifest(str(entry["digest"]))
-        raise TnpuError(
-            f"{self.reference.repository} has at {where} an index without a linux/amd64 image",
-            "name the image by its own tag or digest",
-        )
+        found, others = self.manifest(where), []
+        try:
+            if found.media_type in manifests.INDEXES:
+                chosen = manifests.choose(found.content)
+                found, others = self.manifest(chosen.blob.digest), chosen.others
+            return FoundImage(found.digest, manifests.parse(found.content), others)
+        except LookupError as error:
+            raise TnpuError(
+                f"{self.reference.repository} has at {where} an index with {error.args[0]}",
+                "name the image by its own tag or digest",
+            ) from error
+        except ValueError as error:
+            raise self._no_image(f"manifest {where}", error) from error
 
-    def config(self, manifest: Manifest) -> dict[str, Any]:
-        """Return the configuration of an image, from its manifest.
+    def config(self, image: manifests.Manifest) -> bytes:
+        """Return the configuration of an image, as it is.
 
         Raises:
-            TnpuError: it is not there, or not what its digest says.
+            TnpuError: it is not there, or not what its digest and size say.
         """
-        digest = str((manifest.content.get("config") or {}).get("digest", ""))
-        return self.transport.json(b"".join(self.blob(digest)), f"a configuration {digest}")
+        return b"".join(self.blob(image.config.digest, image.config.size))
 
     def tag_digest(self, tag: str) -> str | None:
         """Return the digest of the manifest that a tag leads to; None if there is no such tag."""
@@ -139,12 +146,15 @@ class Repository:
         """Tell whether the repository has a blob."""
         return self.blob_size(digest) is not None
 
-    def blob(self, digest: str) -> Iterator[bytes]:
+    def blob(self, digest: str, size: int) -> Iterator[bytes]:
         """Yield a blob's bytes. A broken connection is taken up where it broke.
 
+        Args:
+            size: how many there should be, as the manifest says.
+
         Raises:
-            TnpuError: it is not there; or what came is not what the digest says, which is known
-                when all of it has come.
+            TnpuError: it is not there; or what came is not what digest and size say, which is
+                known when all of it has come.
         """
         hashed, have, failures = hashlib.sha256(), 0, 0
         while True:
@@ -158,6 +168,8 @@ class Repository:
                     if new:
                         failures = 0
                         have += len(new)
+                        if have > size:
+                            raise self._wrong_size(digest, have, size)
                         hashed.update(new)
                         yield new
                 whole = True
@@ -171,6 +183,8 @@ class Repository:
                 if not whole:
                     answer.close()
         found = f"sha256:{hashed.hexdigest()}"
+        if have != size:
+            raise self._wrong_size(digest, have, size)
         if found != digest:
             raise self._damaged(f"blob {digest}", digest, found)
 
@@ -189,4 +203,18 @@ class Repository:
         return TnpuError(
             f"{self.reference.repository}: {what} is damaged: its digest is {found}, not {wanted}",
             "try again; if it stays so, push the image anew",
+        )
+
+    def _wrong_size(self, digest: str, have: int, size: int) -> TnpuError:
+        count = f"{have} bytes" if have < size else "more"
+        return TnpuError(
+            f"{self.reference.repository}: blob {digest} is damaged: it has {count}, the manifest"
+            f" says {size} bytes",
+            "try again; if it stays so, push the image anew",
+        )
+
+    def _no_image(self, what: str, error: ValueError) -> TnpuError:
+        return TnpuError(
+            f"{self.reference.repository}: {what} is no image that can be read: {error}",
+            "name the tag of an image, or push the image anew",
         )

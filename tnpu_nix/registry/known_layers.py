@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.registry import document
 from tnpu_nix.registry.client import Repository
 from tnpu_nix.registry.upload import Blob
 from tnpu_nix.transaction import STATE_FOLDER
@@ -104,16 +105,16 @@ class KnownLayers:
     def _blobs_of_images(self) -> Iterator[dict[str, Blob]]:
         for tag in self._repository.tags()[: -_MOST_TAGS - 1 : -1]:
             # An image that cannot be read is no help, and no harm.
-            with contextlib.suppress(TnpuError, KeyError, TypeError, ValueError):
+            with contextlib.suppress(TnpuError, ValueError):
                 yield self._layers_of(tag)
 
     def _layers_of(self, tag: str) -> dict[str, Blob]:
-        manifest = self._repository.image(tag)
-        diff_ids = self._repository.config(manifest)["rootfs"]["diff_ids"]
+        image = self._repository.image(tag).manifest
+        diff_ids = document.configuration(self._repository.config(image))["rootfs"]["diff_ids"]
         return {
-            str(diff_id): Blob(str(layer["digest"]), int(layer["size"]))
-            for diff_id, layer in zip(diff_ids, manifest.content["layers"], strict=True)
-            if layer["mediaType"] in _GZIP_KINDS
+            diff_id: Blob(layer.digest, layer.size)
+            for diff_id, layer in zip(diff_ids, image.layers, strict=True)
+            if layer.media_type in _GZIP_KINDS
         }
 
 
