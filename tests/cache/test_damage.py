@@ -16,6 +16,14 @@ from tests.cache.conftest import Lab, edit, nix
 from tests.cache.test_faults import DAMAGES, forge
 from tests.cache.web import Nginx
 from tests.conftest import Ran
+from tnpu_nix import build as builds
+from tnpu_nix import pinsfile
+from tnpu_nix.cache import local
+from tnpu_nix.cache.access import Access
+from tnpu_nix.cache.building import with_caches
+from tnpu_nix.cache.current import current
+from tnpu_nix.cache.stores import Cache
+from tnpu_nix.nix import Nix
 
 
 def flip(file: Path) -> None:
@@ -104,6 +112,32 @@ def test_what_refers_to_a_damaged_path_is_still_fetched(
         assert f"going on without {server.at(place)}: it broke off" in built.err
 
 
+def test_the_source_of_a_damaged_path_is_fetched_before_it_is_built(
+    lab: Lab, workshop: Path
+) -> None:
+    """As `image ensure` has it, which else fetches sources only for what no cache has."""
+    flip_nar(lab)
+    root, using = lab.project.root, Nix(workshop, offline_profile=True)
+    toolchain = pinsfile.load(lab.project.pins)
+    remove(workshop, lab.path("pk"))
+    remove(workshop, current(root, using).sources["pk"])
+    said: list[str] = []
+
+    def fetch(nix: Nix) -> None:
+        builds.fetch_sources(root, toolchain, "pk", nix, said.append)
+
+    def make(nix: Nix) -> builds.Built:
+        fetch(nix)
+        return builds.build(root, "pk", nix, lambda running, ended: None)
+
+    keys, access = [lab.public], Access()
+    made = with_caches(make, [Cache(lab.url)], keys, using, access, said.append, prepare=fetch)
+    assert made.path == lab.path("pk")
+    assert any(f"{lab.path('pk')} is damaged in {lab.url}: " in line for line in said)
+    assert any(one.verb == "building" and "riscv-pk" in one.name for one in made.activities)
+    assert local.altered(using, [lab.path("pk")]) == []
+
+
 def requisites(lab: Lab, output: str) -> list[str]:
     argv = ("nix-store", "--query", "--requisites", lab.path(output))
     return nix(lab.builder, *argv).stdout.split()
@@ -157,7 +191,10 @@ def test_what_was_altered_on_the_disk_is_not_pushed_and_can_be_had_back(
     refused.failed_with(f"altered on the disk since it was built: {path}; nothing was uploaded")
     assert not list(folder.glob("*.narinfo")) and not list(folder.glob("nar/*"))
 
-    back = lab.project.run(*hinted(refused, "pull"), "--cache", lab.url, *profile(), env=lab.env())
+    command = (*hinted(refused, "pull"), *profile())
+    if hurt == "a link":
+        command = tuple(hinted(lab.cache("verify", "--here", "spike", "pk"), "pull"))
+    back = lab.project.run(*command, "--cache", lab.url, env=lab.env())
     assert back.status == 0 and f"{path} is altered on the disk" in back.err, back.err
     assert (Path(f"{lab.reader}{path}") / "bin" / "spike").read_bytes() == before
     assert lab.cache("verify", "--here", "spike", "pk").status == 0

@@ -12,6 +12,7 @@ from tnpu_nix.build import Activity, Built, Log, Watcher, run_logged
 from tnpu_nix.cache import local, narinfo, settings, stores
 from tnpu_nix.cache.access import Access
 from tnpu_nix.cache.pull import BROKE_OFF
+from tnpu_nix.cache.refused import Teller
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.flake import derivation_name
@@ -23,8 +24,6 @@ Say = Callable[[str], None]
 _REFUSED = re.compile(r"some substitutes for the outputs of derivation '([^']+\.drv)' failed")
 # What makes it give up all caches; which cache it is about, it does not say.
 _CORRUPT = re.compile(r"NAR info file '([0-9a-z]{32})\.narinfo' is corrupt")
-# What it warns of, and then builds; the words of 2.8 and of later ones.
-_UNSIGNED = re.compile(r"substitute for '([^']+)' from '([^']+)',? [^\n]*not signed by any")
 
 
 def _unwatched(running: dict[int, Activity], ended: Activity | None) -> None:
@@ -61,7 +60,7 @@ def with_caches(
             live.append(answer.cache)
         else:
             say(f"going on without {answer.cache.address}: {answer.trouble}")
-    run = _Run(keys, nix, access, say, watch, live)
+    run = _Run(keys, nix, access, say, watch, live, Teller(say, "taken from elsewhere, or built"))
     fallback = False
     while True:
         try:
@@ -74,6 +73,7 @@ def with_caches(
             if not refused or fallback:
                 raise
             prepare(nix)
+            # If that did not do: whatever else is not given is built, with what refers to it.
             fallback = not run.make_up_for(refused)
             continue
         # A plan of a build, which is no build, has nothing to tell.
@@ -90,7 +90,7 @@ class _Run:
     say: Say
     watch: Watcher
     live: list[Cache]
-    named: set[tuple[str, str]] = field(default_factory=set)  # store path, URL of the cache
+    tell: Teller
     made: list[Activity] = field(default_factory=list)  # what was built in their place
 
     def reading(self, fallback: bool) -> Nix:
@@ -120,9 +120,7 @@ class _Run:
         Returns:
             Whether something was found, and all of it built.
         """
-        new = [one for one in self._refused(derivations) if one not in self.named]
-        for path, source in new:
-            self._name(path, source)
+        new = [one for one in self._refused(derivations) if self.tell.damaged(*one)]
         # All of them, also after one that fails.
         built = [self._build(path, derivations) for path in dict.fromkeys(path for path, _ in new)]
         return bool(built) and all(built)
@@ -159,24 +157,9 @@ class _Run:
         with git.temporary_folder() as scratch:
             return run_logged(argv, self.reading(fallback), log, scratch / "answer"), log
 
-    def _name(self, path: str, source: str) -> None:
-        if (path, source) not in self.named:
-            self.named.add((path, source))
-            cache = source.partition("?")[0]
-            self.say(f"{path} is damaged in {cache}: it is taken from elsewhere, or built")
-
     def told(self, built: Built) -> Built:
         """Name what was damaged and yet did not fail the build; add what was built for it."""
-        fetches = [one for one in built.activities if one.source]
-        names = {one.name for one in built.activities if not one.source}
-        for number, one in enumerate(fetches):
-            again = any(one.path == later.path for later in fetches[number + 1 :])
-            if again or one.name in names:
-                self._name(one.path, one.source)
-        warned = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(built.warnings))
-        for path, source in dict.fromkeys(_UNSIGNED.findall(warned)):
-            cache = source.partition("?")[0]
-            self.say(f"{path} in {cache} is signed by no key that pins.toml trusts; not taken")
+        self.tell.after(built.activities, built.warnings)
         return replace(built, activities=[*self.made, *built.activities])
 
 

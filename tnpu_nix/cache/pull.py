@@ -11,6 +11,7 @@ from tnpu_nix.build import Log, Watcher, run_logged
 from tnpu_nix.cache import local, settings, stores
 from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.current import paths_of
+from tnpu_nix.cache.refused import Teller
 from tnpu_nix.cache.repair import beyond_caches, fetch_anew
 from tnpu_nix.cache.stores import Answer, Cache
 from tnpu_nix.errors import TnpuError
@@ -119,9 +120,11 @@ def _fetch(
     Nix alone would wait for such a cache once for every path.
     """
     live = list(caches)
+    tell = Teller(say, "taken from another")
     while True:
         log, status, failing = _realise(paths, live, keys, nix, access, watch)
         if status == 0 and not failing:
+            tell.after(log.finished, log.warnings)
             return
         reason = "it broke off"
         if not failing and len(live) > 1:
@@ -205,7 +208,7 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
     if re.search(r"does not exist in binary cache|\.narinfo' is corrupt", said):
         return TnpuError(
             f"{where} does not hold together: it lacks, or garbles, what it says it has",
-            "`tnpu-nix cache verify` names the paths; a push from where they were built mends them",
+            "`tnpu-nix cache verify` names the paths, and the command that mends them",
             tail,
         )
     if BROKE_OFF.search(said):
@@ -219,7 +222,7 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
     ):
         return TnpuError(
             f"what {where} sends is not what its signature says: damaged or altered; not taken",
-            "`tnpu-nix cache verify` names the paths; a push from where they were built mends them",
+            "`tnpu-nix cache verify` names the paths, and the command that mends them",
             tail,
         )
     return failure("pulling", said, tail)
