@@ -79,7 +79,8 @@ def pull(
 
 
 def _altered(nix: Nix, paths: Sequence[str], say: Say) -> list[str]:
-    say(f"reading {len(paths)} paths that are here")
+    if paths:
+        say(f"reading {len(paths)} paths that are here")
     return local.altered(nix, paths)
 
 

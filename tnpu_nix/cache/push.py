@@ -196,7 +196,9 @@ def _refuse_altered(
     what = f"altered on the disk since it was built: {', '.join(altered)}; nothing was uploaded"
     if not names:
         raise beyond_caches(what, altered, nix)
-    hint = f"`tnpu-nix cache pull --repair {' '.join(names)}` fetches it anew, or says what else"
+    command = ["tnpu-nix cache pull --repair", *names]
+    command += ["--offline-profile"] if nix.offline_profile else []
+    hint = f"`{' '.join(command)}` fetches it anew, or says what else"
     raise TnpuError(what, f"{hint} brings it back; then push again")
 
 

@@ -22,16 +22,29 @@ def fetch_anew(
     harms: Nix 2.8 looks for the inputs below /nix/store, takes all of them for missing, and begins
     to replace them.
     """
-    reading = settings.reading(nix, caches, keys, access)
     lost = []
     for path in paths:
-        # Of a path, and not of a derivation: that is substituted, or fails.
-        argv = ["nix-store", "--realise", "--repair", "--max-jobs", "0", path]
-        done = process.run(argv, env=reading.environment(), timeout=None)
-        whole = local.is_on_disk(nix, path) and not local.altered(nix, [path])
-        if done.status != 0 or not whole:
+        whole = [one for one in caches if _gives(one, path, keys, nix, access)]
+        if not whole or not _replace(path, settings.reading(nix, whole, keys, access)):
             lost.append(path)
     return lost
+
+
+def _gives(one: Cache, path: str, keys: Sequence[str], nix: Nix, access: Access) -> bool:
+    """Tell whether a cache has a path whole and signed, by a download of it.
+
+    Nix removes what it is to repair before it fetches, and does not put it back if that fails.
+    """
+    argv = ["nix", "store", "verify", "--store", one.url, path]
+    checking = settings.checking(nix, keys, access)
+    return process.run(argv, env=checking.environment(), timeout=None).status == 0
+
+
+def _replace(path: str, nix: Nix) -> bool:
+    # Of a path, and not of a derivation: that is substituted, or fails.
+    argv = ["nix-store", "--realise", "--repair", "--max-jobs", "0", path]
+    done = process.run(argv, env=nix.environment(), timeout=None)
+    return done.status == 0 and local.is_on_disk(nix, path) and not local.altered(nix, [path])
 
 
 def beyond_caches(what: str, paths: Sequence[str], nix: Nix) -> TnpuError:
