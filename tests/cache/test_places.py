@@ -98,6 +98,16 @@ def test_a_certificate_of_ones_own_authority_is_named_and_then_trusted(
         assert done.status == 0, done.err
     assert lab.in_store("pk").exists()
 
+    other = url.replace("127.0.0.1", "localhost")
+    named = lab.cache("pull", "spike", "--cache", other, **trusting)
+    named.failed_with("its certificate is not trusted here (Hostname mismatch")
+    assert "NIX_SSL_CERT_FILE" not in named.err  # which would not help
+    empty = certificate.with_name("empty.crt")
+    for wrong in (empty, certificate.with_name("none.crt")):
+        empty.touch()
+        done = lab.cache("status", "--cache", url, NIX_SSL_CERT_FILE=str(wrong))
+        done.failed_with(f"{wrong} holds no certificates that can be read", "NIX_SSL_CERT_FILE")
+
 
 def test_sizes_are_in_the_units_of_nix(lab: Lab, tmp_path: Path) -> None:
     pushed = lab.push("spike", to=f"file://{tmp_path}/second?compression=none")
