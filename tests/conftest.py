@@ -22,6 +22,7 @@ from tnpu_nix.pins import Pin
 
 if TYPE_CHECKING:
     from tests.lab import Lab
+    from tests.verifying import Bench
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -310,6 +311,14 @@ def _run_demo(folder: Path) -> Ran:
         stdin=subprocess.DEVNULL,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="session")
+def built_image(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """The demo's image, whole and in parts, to be altered."""
+    from tests.verifying import made
+
+    return made(demo, tmp_path_factory.mktemp("image"))
 
 
 @pytest.fixture(scope="session")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.altered import Parts, one_byte, with_fields
-from tests.conftest import Demo, environment
-from tests.verifying import Bench, made
+from tests.conftest import environment
+from tests.verifying import Bench
 from tnpu_nix.nix import Nix
 
 
 @pytest.fixture(scope="module")
-def bench(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return made(demo, tmp_path_factory.mktemp("proof"))
+def bench(built_image: Bench, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return built_image.apart(tmp_path_factory.mktemp("proof"))
 
 
 @pytest.fixture(scope="module")

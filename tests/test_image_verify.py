@@ -15,12 +15,12 @@ from tests import altered
 from tests.altered import Parts, file, one_byte, with_fields
 from tests.conftest import Demo, environment
 from tests.registry import Registry, registry, skopeo_program
-from tests.verifying import Bench, made
+from tests.verifying import Bench
 
 
 @pytest.fixture(scope="module")
-def bench(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return made(demo, tmp_path_factory.mktemp("altered"))
+def bench(built_image: Bench, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return built_image.apart(tmp_path_factory.mktemp("altered"))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY, GitRepository, Project, run_command
+from tests.conftest import REPOSITORY, GitRepository, Project, run_command, run_with_mounts
 from tests.lab import Lab, data, done, rest, row, write
 from tests.nix import nar_hash
 from tests.versions_env import HARNESS, LAB, STYLES
@@ -169,6 +169,14 @@ def test_a_dry_run_shows_everything_and_writes_nothing(lab: Lab, here: Project) 
     assert list(here.files()) == [file]
     real = done(here.run("import", file))
     assert real.out == dry.out.replace("would write", "wrote")
+
+
+def test_a_dry_run_works_in_a_folder_that_cannot_be_written(lab: Lab, here: Project) -> None:
+    file = write(here, lab.fill(LAB))
+    mount = f"mount --bind {here.root} {here.root}; mount -o remount,ro,bind {here.root}"
+    ran = run_with_mounts(mount, "import", file, "--dry-run", cwd=here.root, env=here.env)
+    assert ran.status == 0, ran
+    assert "would write" in ran.out
 
 
 def test_the_session_in_the_documentation_is_what_the_command_prints(

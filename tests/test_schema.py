@@ -121,6 +121,19 @@ def test_an_upgrade_that_would_not_give_a_whole_file_writes_nothing(project: Pro
     assert project.pins.read_text() == "spike = { url = 'x', rev = 'y' }\n"
 
 
+def test_a_fault_is_named_by_its_line_in_the_upgraded_file(project: Project) -> None:
+    """The file on the disk has other lines, and the error says that it does not mean those."""
+    old = as_version_0(project.pins.read_text())
+    project.pins.write_text(old)
+    assert project.run("upgrade").status == 0
+    lines = project.pins.read_text().split("\n")
+    number = lines.index('version = "3.11"') + 1
+    assert old.split("\n").index(lines[number - 1]) + 1 != number
+    project.pins.write_text(old.replace('version = "3.11"', "version = 3"))
+    for words in (["upgrade"], ["upgrade", "--dry-run"]):
+        project.run(*words).failed_with(f"pins.toml as upgraded:{number}: python.version")
+
+
 def test_an_upgrade_of_a_newer_file_is_refused(project: Project, edit: Edit) -> None:
     edit("version = 1", "version = 7")
     project.run("upgrade").failed_with("use a newer tnpu-nix")

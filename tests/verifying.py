@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,10 @@ class Bench:
         found = {name for layer in self.parts.layers for name in altered.names(layer)}
         (path,) = [name for name in found if name.endswith(part)]
         return path
+
+    def apart(self, folder: Path) -> Bench:
+        """The same with a folder of its own."""
+        return replace(self, folder=folder)
 
     @property
     def image_path(self) -> str:

@@ -56,7 +56,10 @@ class Archive(Image):
 
     def _layer(self, name: str, content: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
         checked = Checked(content)
-        yield name, decompressed(cast(IO[bytes], checked))
+        # Docker names no media type, and takes both; an OCI layout does.
+        said = {layer.member: layer.compressed for layer in self.layers}[name]
+        tar = decompressed(cast(IO[bytes], checked), None if self.digest is None else said)
+        yield name, tar
         if digest := layout.digest_of(name):
             checked.finish(digest, f"the layer {digest} of {self.path}")
 

@@ -47,16 +47,16 @@ class Layout(Image):
 
     def tars(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, IO[bytes]]]:
         """Yield (member, uncompressed tar) of each layer."""
-        for name, size in {layer.member: layer.size for layer in self.layers}.items():
+        for name, layer in {layer.member: layer for layer in self.layers}.items():
             if wanted is not None and name not in wanted:
                 continue
             try:
                 with (self.path / name).open("rb") as file:
                     checked = Checked(file)
-                    yield name, decompressed(cast(IO[bytes], checked))
+                    yield name, decompressed(cast(IO[bytes], checked), layer.compressed)
                     checked.finish(digest_of(name), f"the layer {name} of {self.path}")
-                if checked.size != size:
-                    raise ValueError(f"{name} has {checked.size} bytes instead of {size}")
+                if checked.size != layer.size:
+                    raise ValueError(f"{name} has {checked.size} bytes instead of {layer.size}")
             except BROKEN_STREAM as error:
                 raise _unreadable(self.path, error) from error
 

@@ -186,9 +186,19 @@ class _Peeked(io.RawIOBase):
         return data
 
 
-def decompressed(source: IO[bytes]) -> IO[bytes]:
-    """Return a tar, whether it was compressed (gzip, zstd, xz, bzip2) or not."""
+def decompressed(source: IO[bytes], said: bool | None = None) -> IO[bytes]:
+    """Return a tar, whether it was compressed (gzip, zstd, xz, bzip2) or not.
+
+    Args:
+        said: whether it is compressed, from who names it. Some programs go by that, others by the
+            first bytes, and there are bytes that are a tar and a gzip at once.
+
+    Raises:
+        ValueError: it is not as was said.
+    """
     first = source.read(4)
+    if said is not None and said != first.startswith((_GZIP, _ZSTD)):
+        raise ValueError(f"a layer is {'not ' if said else ''}compressed, unlike its media type")
     stream = cast(IO[bytes], _Peeked(first, source))
     if first.startswith(_GZIP):
         return cast(IO[bytes], igzip.IGzipFile(fileobj=stream))  # type: ignore[no-untyped-call]

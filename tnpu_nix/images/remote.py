@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import IO, cast
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.images.model import CHUNK, Image, decompressed, layers_of, oddities_of
+from tnpu_nix.images.model import CHUNK, Image, Layer, decompressed, layers_of, oddities_of
 from tnpu_nix.registry import client as registry
 from tnpu_nix.registry import document, reference
 
@@ -32,13 +32,19 @@ class Remote(Image):
 
     def tars(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, IO[bytes]]]:
         """Yield (digest, uncompressed tar) of each layer, fetched while it is read."""
-        for digest, size in {layer.member: layer.size for layer in self.layers}.items():
+        for digest, layer in {layer.member: layer for layer in self.layers}.items():
             if wanted is not None and digest not in wanted:
                 continue
-            stream = _Pieces(self.repository.blob(digest, size))
-            yield digest, decompressed(cast(IO[bytes], stream))
+            stream = _Pieces(self.repository.blob(digest, layer.size))
+            yield digest, self._tar(stream, layer)
             while stream.read(CHUNK):
                 pass  # the digest is known to be right when all has come
+
+    def _tar(self, stream: _Pieces, layer: Layer) -> IO[bytes]:
+        try:
+            return decompressed(cast(IO[bytes], stream), layer.compressed)
+        except ValueError as error:
+            raise TnpuError(f"{self.where} is no image: {error}", "push it anew") from error
 
 
 class _Pieces(io.RawIOBase):

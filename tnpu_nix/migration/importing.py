@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,7 @@ def import_files(
     known = os.path.lexists(root / pinsfile.FILE_NAME)
     say(f"importing into {root / pinsfile.FILE_NAME}{'' if known else ', which is new'}")
     try:
-        with transaction.locked(root, say):
+        with contextlib.nullcontext() if dry_run else transaction.locked(root, say):
             start = _start(root, base)
             found = _sort(files, start)
             _describe(report, found, start)

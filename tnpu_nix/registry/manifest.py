@@ -32,6 +32,7 @@ _LAYERS = (
     "application/vnd.docker.image.rootfs.diff.tar.gzip",
     "application/vnd.docker.image.rootfs.diff.tar.zstd",
 )
+_LARGEST_CONFIG = 16 << 20  # bytes; one has some ten thousand
 _NAME = "org.opencontainers.image.ref.name"  # annotation of an index: the image's tag
 _AMD64 = ("amd64", "x86_64", "x86-64")  # containerd takes the others for the first
 
@@ -107,6 +108,8 @@ def parse(content: dict[str, Any]) -> Manifest:
 
 def _blob(descriptor: Any, what: str, kinds: tuple[str, ...]) -> Blob:
     blob = descriptor_of(descriptor, what)
+    if kinds is _CONFIGS and blob.size > _LARGEST_CONFIG:
+        raise ValueError(f"its configuration of {blob.size} bytes is larger than that of any image")
     if blob.media_type not in kinds:
         raise ValueError(f"its {what} is of a kind not known here: {blob.media_type or 'none'}")
     return blob
