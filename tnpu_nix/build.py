@@ -39,6 +39,8 @@ class Activity:
     phase: str = ""
     log: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
     seconds: float | None = None  # how long it took; None while it runs
+    path: str = ""  # store path of the derivation, or what is copied
+    source: str = ""  # URL of the cache that it is copied from; empty for a build
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Built:
     path: str  # store path of the target's first output
     paths: list[str]  # of all outputs that were asked for
     activities: list[Activity]  # what was built or fetched for it, in order
+    warnings: tuple[str, ...] = ()  # of nix
 
 
 Watcher = Callable[[dict[int, Activity], Activity | None], None]
@@ -72,7 +75,7 @@ def build(root: Path, target: str, nix: Nix, watch: Watcher) -> Built:
             raise failed(target, log)
         outputs = json.loads(answer.read_text())[0]["outputs"]
     first = outputs.get("out") or next(iter(outputs.values()))
-    return Built(first, list(outputs.values()), log.finished)
+    return Built(first, list(outputs.values()), log.finished, tuple(log.warnings))
 
 
 def run_logged(
@@ -123,7 +126,7 @@ class Log:
     def _take(self, event: dict[str, object]) -> Activity | None:
         action, number, kind = event.get("action"), event.get("id"), event.get("type")
         fields = event.get("fields")
-        first = fields[0] if isinstance(fields, list) and fields else ""
+        first, *rest = fields if isinstance(fields, list) and fields else [""]
         if action == "msg" and event.get("level") == 0:
             self.messages.append(str(event.get("msg", "")))
         elif action == "msg" and event.get("level") == 1:
@@ -131,7 +134,10 @@ class Log:
         elif not isinstance(number, int):
             return None
         elif action == "start" and isinstance(kind, int) and kind in self._verbs:
-            self.running[number] = Activity(derivation_name(str(first)), self._verbs[kind])
+            source = str(rest[0]) if kind != _BUILD and rest else ""
+            self.running[number] = Activity(
+                derivation_name(str(first)), self._verbs[kind], path=str(first), source=source
+            )
         elif action == "result" and number in self.running and kind in (_LOG_LINE, _PHASE):
             if kind == _PHASE:
                 self.running[number].phase = str(first)
@@ -154,7 +160,7 @@ def failed(target: str, log: Log) -> TnpuError:
     lines += [line for one in log.running.values() if one.name == failed for line in one.log]
     details = tuple(f"{failed}> {line}" for line in lines)
     mismatch = re.search(
-        r"hash mismatch.*?'([^']+)'.*?specified:\s*(\S+).*?got:\s*(\S+)", said, re.S
+        r"hash mismatch in .*?'([^']+)'.*?specified:\s*(\S+).*?got:\s*(\S+)", said, re.S
     )
     if mismatch:
         source = derivation_name(mismatch.group(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import socket
 import subprocess
@@ -144,6 +145,12 @@ def edit(project: Project, **values: object) -> None:
     }
     project.pins.write_text(pinsfile.edit(project.pins.read_text(), changes))
     assert project.run("generate").status == 0
+
+
+def read_only(lab: Lab) -> str:
+    """Mounts that keep everybody, root as well, from writing in the project's folder."""
+    root = shlex.quote(str(lab.project.root))
+    return f"mount --bind {root} {root}; mount -o remount,bind,ro {root}"
 
 
 def nix(store: Path | None, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:

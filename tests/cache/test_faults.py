@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache.conftest import SMALL, Lab, nix
+from tests.cache.conftest import SMALL, Lab
 from tests.cache.web import Nginx
 from tests.conftest import environment, run_with_mounts
 
@@ -34,7 +34,8 @@ def forge(lab: Lab, output: str) -> None:
     shutil.rmtree(other, ignore_errors=True)
     other.mkdir()
     (other / "evil").write_text("evil")
-    nar = nix(lab.builder, "nix-store", "--dump", str(other)).stdout.encode()
+    dump = ["nix-store", "--dump", str(other)]
+    nar = subprocess.run(dump, env=environment(), stdout=subprocess.PIPE, check=True).stdout
     forged.write_bytes(lzma.compress(nar))
     digest = subprocess.run(
         ["nix-hash", "--type", "sha256", "--base32", str(other)], capture_output=True, text=True
@@ -89,12 +90,20 @@ def test_a_cache_that_lies_is_refused_reported_and_mended_by_a_push(lab: Lab, da
     assert lab.cache("pull", "pk", "--cache", lab.url).status == 0
 
 
-@pytest.mark.parametrize("damage", ["NAR truncated", "forged", "narinfo empty"])
+SAID = {
+    "NAR truncated": "{path} is damaged in {url}: it is taken from another",
+    "forged": "{path} in {url} is signed by no key that pins.toml trusts",
+    "narinfo empty": "going on without {url}: what it says of its content cannot be read",
+}
+
+
+@pytest.mark.parametrize("damage", SAID)
 def test_another_cache_makes_up_for_one_that_lies(lab: Lab, tmp_path: Path, damage: str) -> None:
     shutil.copytree(lab.folder, tmp_path / "second")
     DAMAGES[damage](lab)
     pulled = lab.cache("pull", "pk", "--cache", lab.url, "--cache", f"file://{tmp_path}/second")
     assert pulled.status == 0, pulled.err
+    assert pulled.err.count(SAID[damage].format(path=lab.path("pk"), url=lab.url)) == 1
     assert (lab.in_store("pk") / "bin" / "pk").read_bytes() == (
         lab.in_store("pk", lab.builder) / "bin" / "pk"
     ).read_bytes()

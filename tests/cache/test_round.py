@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache.conftest import SMALL, Lab, edit, nix
+from tests.cache.conftest import SMALL, Lab, edit, nix, read_only
 from tests.cache.web import Nginx
-from tests.conftest import environment
+from tests.conftest import environment, run_with_mounts
 from tnpu_nix import pinsfile
 from tnpu_nix.flake import hostpkgs
 from tnpu_nix.images import archive
@@ -41,6 +41,42 @@ def test_keygen_writes_the_public_key_into_pins_toml(lab: Lab, tmp_path: Path) -
     assert keys == [lab.public, made.out.strip()]
     assert made.out.strip() in (lab.project.root / "flake.nix").read_text()
     assert lab.project.run("generate", "--check").status == 0
+
+
+def test_the_public_key_is_printed_whatever_becomes_of_pins_toml(lab: Lab, tmp_path: Path) -> None:
+    key = tmp_path / "second.key"
+    words = ("cache", "keygen", "second-1", "--file", key, "--write")
+    made = run_with_mounts(read_only(lab), *words, cwd=lab.project.root, env=lab.project.env)
+    made.failed_with("the key is not in pins.toml", made.out.strip())
+    shown = lab.cache("keygen", "--show", key)
+    assert shown.status == 0 and shown.out == made.out and made.out.startswith("second-1:")
+    written = lab.cache("keygen", "--show", key, "--write")
+    assert written.status == 0, written.err
+    assert lab.cache("keygen", "--show", key, "--write").status == 0  # and only once
+    keys = pinsfile.load(lab.project.pins).cache.public_keys
+    assert keys == [lab.public, made.out.strip()]
+
+
+def test_keygen_takes_a_name_or_a_file(lab: Lab, tmp_path: Path) -> None:
+    for words in ((), ("second-1", "--show", lab.key)):
+        wrong = lab.cache("keygen", *words)
+        assert wrong.status == 2 and "--show" in wrong.err
+    lab.cache("keygen", "--show", tmp_path / "none").failed_with("cannot be read")
+    (tmp_path / "public.key").write_text(lab.public)
+    lab.cache("keygen", "--show", tmp_path / "public.key").failed_with("holds no secret")
+    assert not (lab.project.root / "cache-signing.key").exists()
+
+
+def test_a_key_that_others_can_read_is_warned_of(bare: Lab, tmp_path: Path) -> None:
+    key = tmp_path / "open.key"
+    key.write_text(bare.key.read_text())
+    for mode, count in ((0o600, 0), (0o640, 1), (0o604, 1)):
+        key.chmod(mode)
+        words = ("push", "pk", "--to", f"{bare.url}?compression=none", "--key-file", key)
+        pushed = bare.cache(*words, store=bare.builder)
+        assert pushed.status == 0, pushed.err
+        warned = f"warning: others can read the secret key {key}: chmod 600 {key}"
+        assert pushed.err.count(warned) == count
 
 
 def test_the_flake_carries_the_caches_only_if_it_is_to_advertise_them(lab: Lab) -> None:

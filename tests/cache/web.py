@@ -44,6 +44,7 @@ http {{
     location /404/ {{ return 404; }}
     location /500/ {{ return 500; }}
     location /late500/ {{ alias {folder}/; location ~ "/late500/nar/" {{ return 500; }} }}
+    location /infos500/ {{ alias {folder}/; location ~ "narinfo$" {{ return 500; }} }}
     location /slow/ {{ alias {folder}/; location ~ "^/slow/(nar/.*)$" {{
       alias {folder}/$1; limit_rate 1; limit_rate_after 1; }} }}
   }}
@@ -60,7 +61,8 @@ class Nginx:
     port: int
 
     def at(self, place: str) -> str:
-        """The URL of a place: open, 403, 404, 500, late500 (only NARs fail), slow (NARs)."""
+        """The URL of a place: open, 403, 404, 500, late500 (only NARs fail), infos500 (narinfos),
+        slow."""
         return f"{self.url}/{place}"
 
     def netrc(self, password: str = "hush") -> Path:

@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast
 
-from tnpu_nix.cache import settings, stores
+from tnpu_nix import git, process
+from tnpu_nix.build import Activity, Built, Log, Watcher, run_logged
+from tnpu_nix.cache import local, narinfo, settings, stores
 from tnpu_nix.cache.access import Access
 from tnpu_nix.cache.pull import BROKE_OFF
+from tnpu_nix.cache.refused import Teller
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.flake import derivation_name
 from tnpu_nix.nix import Nix
 
-Built = TypeVar("Built")
+Result = TypeVar("Result")
+Say = Callable[[str], None]
+# What Nix says when a cache claims to have a path, and does not give it whole.
+_REFUSED = re.compile(r"some substitutes for the outputs of derivation '([^']+\.drv)' failed")
+# What makes it give up all caches; which cache it is about, it does not say.
+_CORRUPT = re.compile(r"NAR info file '([0-9a-z]{32})\.narinfo' is corrupt")
+
+
+def _unwatched(running: dict[int, Activity], ended: Activity | None) -> None:
+    pass
 
 
 def with_caches(
-    build: Callable[[Nix], Built],
+    build: Callable[[Nix], Result],
     caches: Sequence[Cache],
     keys: Sequence[str],
     nix: Nix,
     access: Access,
-    say: Callable[[str], None],
-) -> Built:
+    say: Say,
+    watch: Watcher = _unwatched,
+    prepare: Callable[[Nix], None] = lambda nix: None,
+) -> Result:
     """Run *build* with those caches that answer, and again without one that broke off in it.
 
-    What was built or fetched before that stays, and is not built or fetched again.
+    What was built or fetched before that stays, and is not built or fetched again. A path that a
+    cache has damaged is named and, if no other cache has it, built here, and it alone: what refers
+    to it may still be fetched.
+
+    Args:
+        watch: told of the building of such paths.
+        prepare: called with a nix without caches before such a path is built: its sources may not
+            be there, as it was to be fetched.
 
     Raises:
         TnpuError: the build failed, and not for a cache.
@@ -36,14 +60,109 @@ def with_caches(
             live.append(answer.cache)
         else:
             say(f"going on without {answer.cache.address}: {answer.trouble}")
+    run = _Run(keys, nix, access, say, watch, live, Teller(say, "taken from elsewhere, or built"))
+    fallback = False
     while True:
         try:
-            return build(settings.reading(nix, live, keys, access, extra="extra-"))
+            result = build(run.reading(fallback))
         except TnpuError as error:
             said = f"{error.said} {error.what}"
-            broke = [one for one in live if one.address in said and BROKE_OFF.search(said)]
-            if not broke:
+            refused = _REFUSED.findall(said)
+            if run.leave_out(said):
+                continue
+            if not refused or fallback:
                 raise
-        for one in broke:
-            say(f"going on without {one.address}: it broke off")
-        live = [one for one in live if one not in broke]
+            prepare(nix)
+            # If that did not do: whatever else is not given is built, with what refers to it.
+            fallback = not run.make_up_for(refused)
+            continue
+        # A plan of a build, which is no build, has nothing to tell.
+        return cast(Result, run.told(result)) if isinstance(result, Built) else result
+
+
+@dataclass
+class _Run:
+    """The caches that are left, and what became of paths that one had damaged."""
+
+    keys: Sequence[str]
+    nix: Nix
+    access: Access
+    say: Say
+    watch: Watcher
+    live: list[Cache]
+    tell: Teller
+    made: list[Activity] = field(default_factory=list)  # what was built in their place
+
+    def reading(self, fallback: bool) -> Nix:
+        return settings.reading(self.nix, self.live, self.keys, self.access, "extra-", fallback)
+
+    def leave_out(self, said: str) -> bool:
+        """Leave out the caches that a failure of nix is about; return whether there were any."""
+        bad = {
+            one: "it broke off"
+            for one in self.live
+            if one.address in said and BROKE_OFF.search(said)
+        }
+        for digest in _CORRUPT.findall(said):
+            asked = f"{narinfo.STORE}/{digest}-x"
+            for answer in stores.ask_all(self.live, [asked], self.nix, self.access):
+                found = answer.found.get(asked)
+                if found is not None and found.fault == narinfo.UNREADABLE:
+                    bad[answer.cache] = f"{digest}.narinfo in it cannot be read"
+        for one, reason in bad.items():
+            self.say(f"going on without {one.address}: {reason}")
+        self.live = [one for one in self.live if one not in bad]
+        return bool(bad)
+
+    def make_up_for(self, derivations: Sequence[str]) -> bool:
+        """Build what the caches have damaged of the outputs of *derivations*, or of their closures.
+
+        Returns:
+            Whether something was found, and all of it built.
+        """
+        new = [one for one in self._refused(derivations) if self.tell.damaged(*one)]
+        # All of them, also after one that fails.
+        built = [self._build(path, derivations) for path in dict.fromkeys(path for path, _ in new)]
+        return bool(built) and all(built)
+
+    def _refused(self, derivations: Sequence[str]) -> list[tuple[str, str]]:
+        """Fetch the outputs of *derivations*, and return the paths that do not come, with caches.
+
+        Of what nix says of a fetch that fails, not all names the path, or the cache.
+        """
+        outputs = _query(self.nix, "--outputs", derivations)
+        argv = ["nix-store", "--realise", "--keep-going", *outputs]
+        log = self._run(argv, fallback=False)[1]
+        fetched = [one for one in (*log.finished, *log.running.values()) if one.source]
+        valid = local.valid(self.nix, list({one.path for one in fetched}))
+        return [(one.path, one.source) for one in fetched if one.path not in valid]
+
+    def _build(self, path: str, derivations: Sequence[str]) -> bool:
+        """Build the derivation, one that *derivations* depend on, that has *path* as an output."""
+        name = derivation_name(path)
+        for needed in _query(self.nix, "--requisites", derivations):
+            # An output that is not the first has its own name behind the derivation's.
+            named_so = f"{name}-".startswith(f"{derivation_name(needed)}-")
+            if not needed.endswith(".drv") or not named_so:
+                continue
+            if path in _query(self.nix, "--outputs", [needed]):
+                status, log = self._run(["nix-store", "--realise", needed], fallback=True)
+                self.made += log.finished
+                return status == 0
+        return False
+
+    def _run(self, argv: list[str], fallback: bool) -> tuple[int | None, Log]:
+        log = Log(self.watch)
+        argv = [*argv, "--log-format", "internal-json"]
+        with git.temporary_folder() as scratch:
+            return run_logged(argv, self.reading(fallback), log, scratch / "answer"), log
+
+    def told(self, built: Built) -> Built:
+        """Name what was damaged and yet did not fail the build; add what was built for it."""
+        self.tell.after(built.activities, built.warnings)
+        return replace(built, activities=[*self.made, *built.activities])
+
+
+def _query(nix: Nix, what: str, derivations: Sequence[str]) -> list[str]:
+    argv = ["nix-store", "--query", what, *derivations]
+    return process.run(argv, env=nix.environment(), timeout=None).stdout.split()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from tnpu_nix import process
@@ -37,13 +40,19 @@ def generate(name: str, file: Path, nix: Nix) -> str:
             f"{file} exists, and a key that is lost cannot be had again",
             "name another file with --file, or move that one away",
         ) from error
-    with os.fdopen(descriptor, "w") as sink:
-        sink.write(done.stdout)
+    try:
+        with os.fdopen(descriptor, "w") as sink:
+            sink.write(done.stdout)
+    except OSError:
+        file.unlink(missing_ok=True)  # half a key would be in the way of a whole one
+        raise
     return public
 
 
-def public_of(file: Path, nix: Nix) -> str:
+def public_of(file: Path, nix: Nix, say: Callable[[str], None]) -> str:
     """Return the public key line that belongs to the secret key in *file*.
+
+    *say* is told if others than the owner can read that file.
 
     Raises:
         TnpuError: the file cannot be read, or holds no secret key; its content is not repeated.
@@ -60,6 +69,9 @@ def public_of(file: Path, nix: Nix) -> str:
         raise TnpuError(
             f"{file} holds no secret signing key", "name the file that `cache keygen` wrote"
         )
+    mode = file.stat().st_mode
+    if stat.S_ISREG(mode) and mode & 0o077:
+        say(f"warning: others can read the secret key {file}: chmod 600 {shlex.quote(str(file))}")
     return _public(secret, nix)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from tnpu_nix import process
+from tnpu_nix import pathinfo, process
 from tnpu_nix.cache import narinfo
 from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.nix import Nix, failure
@@ -35,6 +35,20 @@ def closure(nix: Nix, paths: Sequence[str]) -> dict[str, PathInfo]:
         return {}
     found = _infos(nix, requisites(nix, paths))
     return {path: info for path, info in found.items() if info is not None}
+
+
+def altered(nix: Nix, paths: Sequence[str]) -> list[str]:
+    """Return those of *paths*, which are on the disk, that do not have the content they had.
+
+    Each is read once, and its NAR hashed: that is what Nix knows it by.
+
+    Raises:
+        TnpuError: a path cannot be read.
+    """
+    if not paths:
+        return []
+    with pathinfo.being_hashed(nix, paths) as hashed:
+        return hashed()
 
 
 def _infos(nix: Nix, paths: Sequence[str]) -> dict[str, PathInfo | None]:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -80,20 +81,25 @@ def upload_anew(
             f"damaged in {one.address}: {', '.join(paths)}",
             "remove these paths there, then push again",
         )
-    with git.temporary_folder() as scratch:
-        url = f"file://{scratch}?compression=" + _compression(one)
-        if key_file is not None:
-            url += f"&secret-key={quote(str(key_file.absolute()))}"
-        argv = ["nix", "copy", "--no-recursive", "--to", url, *paths]
-        # References need not be in the folder: it is a cache of nothing but these paths.
-        done = process.run(argv, env=nix.environment(), timeout=None)
-        if done.status != 0:
-            raise failure("making the damaged paths anew", done.stderr)
-        for path in paths:
+    for path in paths:
+        # One by one: all of them may be more than the disk of temporary files holds.
+        with git.temporary_folder() as scratch:
+            _make(one, key_file, path, scratch, nix)
             name = f"{narinfo.hash_part(path)}.narinfo"
             info = narinfo.parse(path, (scratch / name).read_text())
             for file in filter(None, (info.file, name)):
-                _put(one, file, (scratch / file).read_bytes(), access)
+                _put(one, file, scratch / file, access)
+
+
+def _make(one: Cache, key_file: Path | None, path: str, folder: Path, nix: Nix) -> None:
+    """Make a cache in a folder that has nothing but *path*: its references need not be there."""
+    url = f"file://{folder}?compression=" + _compression(one)
+    if key_file is not None:
+        url += f"&secret-key={quote(str(key_file.absolute()))}"
+    argv = ["nix", "copy", "--no-recursive", "--to", url, path]
+    done = process.run(argv, env=nix.environment(), timeout=None)
+    if done.status != 0:
+        raise failure("making the damaged paths anew", done.stderr)
 
 
 def _compression(one: Cache) -> str:
@@ -101,14 +107,19 @@ def _compression(one: Cache) -> str:
     return match.group(1) if match else "xz"
 
 
-def _put(one: Cache, name: str, content: bytes, access: Access) -> None:
+def _put(one: Cache, name: str, file: Path, access: Access) -> None:
     if one.folder is None:
-        wire.request(f"{one.address}/{name}", access, "PUT", content)
+        with file.open("rb") as content:
+            wire.request(f"{one.address}/{name}", access, "PUT", content)
         return
     target = one.folder / name
     temporary = target.with_name(f"{target.name}.tmp.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.rename(target)
+    try:
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(file, temporary)
+        temporary.rename(target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def unsigned(one: Cache, paths: Sequence[str], nix: Nix) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tnpu_nix import store
 
 STORE = "/nix/store"
+UNREADABLE = "its narinfo cannot be read"
 _STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-[0-9a-zA-Z+._?=-]+")
 
 
@@ -75,7 +76,7 @@ def parse(path: str, text: str) -> PathInfo:
             file_size=int(fields["FileSize"]) if "FileSize" in fields else None,
         )
     except (KeyError, ValueError):
-        return damaged(path, "its narinfo cannot be read")
+        return damaged(path, UNREADABLE)
     return _checked(path, info)
 
 
@@ -105,6 +106,18 @@ def _checked(path: str, info: PathInfo) -> PathInfo:
     if info.file and posixpath.normpath(info.file) != info.file:
         return damaged(path, "its narinfo leads out of the cache")
     return info
+
+
+def reached(infos: Mapping[str, PathInfo], roots: Iterable[str]) -> set[str]:
+    """Return *roots* and all that they refer to, as far as *infos* has them."""
+    todo = [path for path in roots if path in infos]
+    found = set(todo)
+    while todo:
+        for reference in infos[todo.pop()].references:
+            if reference in infos and reference not in found:
+                found.add(reference)
+                todo.append(reference)
+    return found
 
 
 def from_nix(answer: Any) -> dict[str, PathInfo | None]:

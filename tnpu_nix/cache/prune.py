@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,10 +85,10 @@ def _plan(folder: Path, limits: Limits) -> Plan:
     dropped = [one for one in sets if one not in kept]
     files, unreadable = _narinfos(folder)
     infos = {path: info for path, (info, _) in files.items()}
-    named = _reached(infos, (path for one in sets for path in one.paths))
+    named = narinfo.reached(infos, (path for one in sets for path in one.paths))
     strangers = [path for path in infos if path not in named]
     roots = [path for one in kept for path in one.paths]
-    spared = _reached(infos, [*roots, *([] if limits.foreign else strangers)])
+    spared = narinfo.reached(infos, [*roots, *([] if limits.foreign else strangers)])
     paths = sorted(path for path in infos if path not in spared)
     plan = Plan(kept, dropped, paths, 0 if limits.foreign else len(strangers))
     used = {infos[path].file for path in spared} | unreadable
@@ -115,17 +115,6 @@ def _narinfos(folder: Path) -> tuple[dict[str, tuple[PathInfo, Path]], set[str |
         else:
             unreadable.add(fields.get("URL"))
     return found, unreadable
-
-
-def _reached(infos: dict[str, PathInfo], roots: Iterable[str]) -> set[str]:
-    todo = [path for path in roots if path in infos]
-    found = set(todo)
-    while todo:
-        for reference in infos[todo.pop()].references:
-            if reference in infos and reference not in found:
-                found.add(reference)
-                todo.append(reference)
-    return found
 
 
 def _loose(folder: Path, known: set[str | None], before: float) -> list[Path]:

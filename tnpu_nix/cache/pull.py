@@ -11,6 +11,8 @@ from tnpu_nix.build import Log, Watcher, run_logged
 from tnpu_nix.cache import local, settings, stores
 from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.current import paths_of
+from tnpu_nix.cache.refused import Teller
+from tnpu_nix.cache.repair import beyond_caches, fetch_anew
 from tnpu_nix.cache.stores import Answer, Cache
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
@@ -31,8 +33,12 @@ def pull(
     access: Access,
     watch: Watcher,
     say: Say,
+    repair: bool = False,
 ) -> None:
     """Realise *outputs* from caches; nothing is ever built, and what is not to be had is named.
+
+    Args:
+        repair: also read all that is here, and fetch anew what was altered on the disk.
 
     Raises:
         TnpuError: an output is in no cache, or what a cache has is not to be trusted. Whatever was
@@ -41,10 +47,12 @@ def pull(
     paths = paths_of(outputs)
     here = local.valid(nix, paths)
     missing = [path for path in paths if path not in here]
-    broken = local.gone(nix, local.closure(nix, list(here)))
-    if not missing and not broken:
+    held = local.closure(nix, list(here))
+    gone = local.gone(nix, held)
+    altered = _altered(nix, [path for path in held if path not in gone], say) if repair else []
+    if not missing and not gone and not altered:
         return
-    if not caches:
+    if not caches and (missing or gone):
         raise TnpuError(
             "no cache is named to pull from",
             "name one in pins.toml ([cache] substituters), or with --cache URL",
@@ -57,9 +65,23 @@ def pull(
             say(f"going on without {one.cache.address}: {one.trouble}")
     if missing:
         _fetch(missing, alive, keys, nix, access, watch, say)
+    whole = local.closure(nix, paths)
     # Paths that Nix has in its books, of old or just now for a reference, and not on the disk.
-    for path in local.gone(nix, local.closure(nix, paths)):
-        _repair(path, alive, keys, nix, access, say)
+    gone = local.gone(nix, whole)
+    if repair:
+        new = [path for path in whole if path not in held and path not in gone]
+        altered += _altered(nix, new, say)
+    for reason, those in (("gone from the disk", gone), ("altered on the disk", altered)):
+        for path in those:
+            say(f"{path} is {reason} although Nix has it in its books; fetching it anew")
+    if lost := fetch_anew([*gone, *altered], alive, keys, nix, access):
+        raise beyond_caches(f"no cache gave this whole: {', '.join(lost)}", lost, nix)
+
+
+def _altered(nix: Nix, paths: Sequence[str], say: Say) -> list[str]:
+    if paths:
+        say(f"reading {len(paths)} paths that are here")
+    return local.altered(nix, paths)
 
 
 def _refuse_to_build(
@@ -99,9 +121,11 @@ def _fetch(
     Nix alone would wait for such a cache once for every path.
     """
     live = list(caches)
+    tell = Teller(say, "taken from another")
     while True:
         log, status, failing = _realise(paths, live, keys, nix, access, watch)
         if status == 0 and not failing:
+            tell.after(log.finished, log.warnings)
             return
         reason = "it broke off"
         if not failing and len(live) > 1:
@@ -185,7 +209,7 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
     if re.search(r"does not exist in binary cache|\.narinfo' is corrupt", said):
         return TnpuError(
             f"{where} does not hold together: it lacks, or garbles, what it says it has",
-            "`tnpu-nix cache verify` names the paths; a push from where they were built mends them",
+            "`tnpu-nix cache verify` names the paths, and the command that mends them",
             tail,
         )
     if BROKE_OFF.search(said):
@@ -199,22 +223,7 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
     ):
         return TnpuError(
             f"what {where} sends is not what its signature says: damaged or altered; not taken",
-            "`tnpu-nix cache verify` names the paths; a push from where they were built mends them",
+            "`tnpu-nix cache verify` names the paths, and the command that mends them",
             tail,
         )
     return failure("pulling", said, tail)
-
-
-def _repair(
-    path: str, caches: Sequence[Cache], keys: Sequence[str], nix: Nix, access: Access, say: Say
-) -> None:
-    say(f"{path} is gone from the disk although Nix has it in its books; fetching it anew")
-    reading = settings.reading(nix, caches, keys, access)
-    argv = ["nix-store", "--repair-path", path]
-    done = process.run(argv, env=reading.environment(), timeout=None)
-    if done.status != 0 or not local.is_on_disk(nix, path):
-        raise TnpuError(
-            f"{path} is gone from the disk, and could not be fetched anew",
-            "`nix-store --verify --repair`, run by the owner of the store, mends it",
-            tuple(done.stderr.splitlines()[-3:]),
-        )

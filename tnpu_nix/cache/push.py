@@ -10,14 +10,16 @@ from urllib.parse import quote
 
 from tnpu_nix import git, process
 from tnpu_nix.build import PUSHING, Log, Watcher, run_logged
-from tnpu_nix.cache import keys, local, mend, records, settings, stores
+from tnpu_nix.cache import keys, local, mend, narinfo, records, settings, stores, verify
 from tnpu_nix.cache.access import Access, NotThereError, UnavailableError
 from tnpu_nix.cache.current import OPTIONAL, Current, paths_of
 from tnpu_nix.cache.narinfo import PathInfo
+from tnpu_nix.cache.repair import beyond_caches
 from tnpu_nix.cache.stores import INFO, Cache
 from tnpu_nix.cache.wire import request
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
+from tnpu_nix.store import size
 
 Say = Callable[[str], None]
 # What Nix 2.8 fails with when another push was quicker with a path.
@@ -56,7 +58,7 @@ def target(
             f"name its file with --key-file or in {keys.VARIABLE}; `tnpu-nix cache keygen NAME`"
             " makes one; --unsigned is for a server that signs",
         )
-    public = keys.public_of(key_file, nix)
+    public = keys.public_of(key_file, nix, say)
     if public not in trusted:
         say(f"warning: {public} is not among [cache] public-keys: pulls will refuse what it signs")
     return Target(one, key_file, public)
@@ -109,15 +111,29 @@ def push(
     access: Access,
     watch: Watcher,
     say: Say,
+    repair: bool = False,
 ) -> Pushed:
     """Upload the closure of *paths*, which are in the store, to a cache.
 
+    Args:
+        repair: also download what the cache has of it, to find altered content.
+
     Raises:
-        TnpuError: the cache cannot be used or is full, or a path is not to be read here.
+        TnpuError: the cache cannot be used or is full, or a path is not to be read here, or is not
+            what it was when it was built.
     """
+    checking = settings.checking(nix, [target.public_key] if target.public_key else [], access)
+    closure = _closure(paths, checking)
     try:
         with _prepared(target.cache, now, access, say):
-            return _push(paths, target, nix, access, watch, say)
+            there = _there(target.cache, list(closure), checking, access)
+            bad = mend.damaged(target.cache, closure, there, access)
+            if repair:
+                rest = [path for path in there if path not in bad]
+                bad += _altered_there(target.cache, rest, checking, say)
+            missing = [path for path in closure if path not in there]
+            _refuse_altered([*missing, *bad], closure, now, checking)
+            return _upload(paths, closure, missing, bad, target, checking, access, watch, say)
     except UnavailableError as error:
         raise _unavailable(target.cache, str(error)) from error
     except OSError as error:
@@ -144,31 +160,70 @@ def _prepared(one: Cache, now: Current, access: Access, say: Say) -> Iterator[No
         yield
 
 
-def _push(
-    paths: Sequence[str], target: Target, nix: Nix, access: Access, watch: Watcher, say: Say
-) -> Pushed:
-    ours = [target.public_key] if target.public_key else []
-    checking = settings.checking(nix, ours, access)
+def _closure(paths: Sequence[str], nix: Nix) -> dict[str, PathInfo]:
     closure = local.closure(nix, paths)
     if lost := local.gone(nix, closure):
         raise TnpuError(
             f"{lost[0]} is gone from the disk although Nix has it in its books",
-            "`tnpu-nix cache pull` or `nix-store --verify --repair` brings it back",
+            "`tnpu-nix cache pull` brings it back from a cache, `tnpu-nix build` without one",
         )
-    there = _there(target.cache, list(closure), checking, access)
-    bad = mend.damaged(target.cache, closure, there, access)
+    return closure
+
+
+def _altered_there(one: Cache, paths: Sequence[str], nix: Nix, say: Say) -> list[str]:
+    """Return those of *paths* whose NAR in a cache is not what its narinfo says."""
+    say(f"checking {len(paths)} paths in {one.address}")
+    # A signature that is wanting is added later, without an upload.
+    return [fault.path for fault in verify.check(["--store", one.url, "--no-trust"], paths, nix)]
+
+
+def _refuse_altered(
+    paths: Sequence[str], closure: dict[str, PathInfo], now: Current, nix: Nix
+) -> None:
+    """Raise if the disk has one of *paths* otherwise than Nix's database: it would be signed so.
+
+    Nix itself uploads such a path under the hash that it had when it was built, and everyone who
+    downloads it refuses it.
+    """
+    altered = local.altered(nix, paths)
+    if not altered:
+        return
+    names = [
+        name
+        for name, its in now.outputs.items()
+        if not narinfo.reached(closure, its).isdisjoint(altered)
+    ]
+    what = f"altered on the disk since it was built: {', '.join(altered)}; nothing was uploaded"
+    if not names:
+        raise beyond_caches(what, altered, nix)
+    command = ["tnpu-nix cache pull --repair", *names]
+    command += ["--offline-profile"] if nix.offline_profile else []
+    hint = f"`{' '.join(command)}` fetches it anew, or says what else"
+    raise TnpuError(what, f"{hint} brings it back; then push again")
+
+
+def _upload(
+    paths: Sequence[str],
+    closure: dict[str, PathInfo],
+    missing: list[str],
+    bad: list[str],
+    target: Target,
+    nix: Nix,
+    access: Access,
+    watch: Watcher,
+    say: Say,
+) -> Pushed:
     if bad:
         say(f"damaged in {target.cache.address}, and uploaded anew: {len(bad)} paths")
-        mend.upload_anew(target.cache, target.key_file, bad, checking, access)
-    missing = [path for path in closure if path not in there]
+        mend.upload_anew(target.cache, target.key_file, bad, nix, access)
     if missing:
-        total = sum(closure[path].nar_size for path in missing)
-        say(f"{len(missing)} of {len(closure)} paths are missing there, {total / 1e6:.1f} MB")
-        _copy(paths, len(missing), target, checking, watch)
-    signed = _sign(target, list(closure), checking) if ours else []
+        total = size(sum(closure[path].nar_size for path in missing))
+        say(f"{len(missing)} of {len(closure)} paths are missing there, {total}")
+        _copy(paths, len(missing), target, nix, watch)
+    signed = _sign(target, list(closure), nix)
     uploaded = [*missing, *bad]
-    size = sum(closure[path].nar_size for path in uploaded)
-    return Pushed(target.cache.url, len(closure), uploaded, bad, signed, size)
+    count = sum(closure[path].nar_size for path in uploaded)
+    return Pushed(target.cache.url, len(closure), uploaded, bad, signed, count)
 
 
 def _there(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> dict[str, PathInfo]:

@@ -7,16 +7,39 @@ indirect roots, in a store of its own too; one that is removed here is no root a
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from tnpu_nix import process
 from tnpu_nix.cache import local
-from tnpu_nix.cache.current import Current, paths_of, state_folder
+from tnpu_nix.cache.current import Current, current, paths_of, state_folder
+from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 
 _FOLDER = "roots"
+
+
+def keep_if_possible(
+    root: Path, nix: Nix, say: Callable[[str], None], now: Current | None = None
+) -> None:
+    """Do what `keep` does; where that cannot be done, say so and go on.
+
+    Args:
+        now: the outputs of the current pins, if they are known; else the flake is evaluated, and
+            nothing is kept if that fails.
+    """
+    if now is None:
+        try:
+            now = current(root, nix)
+        except TnpuError:
+            return  # the command has failed of it, or is about to
+    try:
+        keep(root, nix, now)
+    except TnpuError as error:
+        say(f"warning: {error.what}; the next garbage collection may take what is there now")
 
 
 def keep(root: Path, nix: Nix, now: Current) -> list[str]:
@@ -28,7 +51,7 @@ def keep(root: Path, nix: Nix, now: Current) -> list[str]:
         The names of the outputs that have a root now.
 
     Raises:
-        TnpuError: Nix registers no root.
+        TnpuError: the project's folder cannot be written, or Nix registers no root.
     """
     held = local.valid(nix, paths_of(now.outputs))
     links = {
@@ -39,12 +62,20 @@ def keep(root: Path, nix: Nix, now: Current) -> list[str]:
     }
     if not links:
         return []
-    folder = state_folder(root) / _FOLDER / now.digest
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, path in links.items():
-        _add(nix, folder / name, path)
-    os.utime(folder)
-    _drop(folder.parent, now.keep)
+    try:
+        folder = state_folder(root) / _FOLDER / now.digest
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            # Nix would say that its store cannot be written.
+            raise PermissionError(errno.EACCES, "it cannot be written", str(folder))
+        for name, path in links.items():
+            _add(nix, folder / name, path)
+        os.utime(folder)
+        _drop(folder.parent, now.keep)
+    except OSError as error:
+        raise TnpuError(
+            f"no roots can be made: {error.filename}: {error.strerror}", "mend the folder's rights"
+        ) from error
     return list(links)
 
 

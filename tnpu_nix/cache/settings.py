@@ -43,12 +43,19 @@ def check_names(keys: Sequence[str]) -> None:
 
 
 def reading(
-    nix: Nix, caches: Sequence[Cache], keys: Sequence[str], access: Access, extra: str = ""
+    nix: Nix,
+    caches: Sequence[Cache],
+    keys: Sequence[str],
+    access: Access,
+    extra: str = "",
+    fallback: bool = False,
 ) -> Nix:
     """Return *nix* as it fetches from these caches.
 
     Args:
         extra: ``extra-`` where the caches of nix.conf count as well; else no others do.
+        fallback: build what a cache claims to have and does not give. With it, Nix 2.8 aborts when
+            a cache answers 500 to a question about a path; it names that cache then.
     """
     lines = [
         f"{extra}substituters = {' '.join(one.url for one in caches)}",
@@ -56,8 +63,7 @@ def reading(
         f"connect-timeout = {max(1, round(access.timeout))}",
         f"stalled-download-timeout = {max(1, round(access.timeout))}",
         "download-attempts = 1",
-        # With it, Nix 2.8 aborts when a cache answers 500 to a question about a path.
-        "fallback = false",
+        f"fallback = {'true' if fallback else 'false'}",
     ]
     return _with_netrc(replace(nix, config=(*nix.config, *lines)), access)
 

@@ -12,8 +12,7 @@ from tnpu_nix.cache.current import Current, paths_of
 from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.cache.stores import Answer, Cache
 from tnpu_nix.nix import Nix
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
+from tnpu_nix.store import size
 
 
 @dataclass(frozen=True)
@@ -95,16 +94,6 @@ def _output(
     )
 
 
-def size(count: int | None) -> str:
-    """Return a number of bytes for people: ``3.2 MB``; ``-`` for None."""
-    if count is None:
-        return "-"
-    number, unit = float(count), 0
-    while number >= 999.5 and unit < len(_UNITS) - 1:
-        number, unit = number / 1000, unit + 1
-    return f"{number:.0f} {_UNITS[unit]}" if unit == 0 else f"{number:.1f} {_UNITS[unit]}"
-
-
 def lines(found: Status) -> list[str]:
     """Return the tables for people: the caches by number, then the outputs."""
     shown = []
@@ -115,7 +104,8 @@ def lines(found: Status) -> list[str]:
     for output in found.outputs:
         marks = [_mark(one, output) for one in found.caches]
         here = "yes" if output.here else "-"
-        sizes = (size(output.nar_size), size(output.download_size))
+        counts = (output.nar_size, output.download_size)
+        sizes = ("-" if count is None else size(count) for count in counts)
         rows.append((output.name, here, *marks, *sizes, _remark(output)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:

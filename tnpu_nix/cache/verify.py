@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,12 +11,15 @@ from dataclasses import dataclass
 from tnpu_nix import process
 from tnpu_nix.cache import local, settings, stores
 from tnpu_nix.cache.access import Access, UnavailableError
+from tnpu_nix.cache.repair import beyond_caches
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.nix import Nix
 
 # Exit status of `nix store verify`, a sum (its source: verify.cc).
 _CORRUPT, _UNTRUSTED = 1, 2
 _AT_A_TIME = 4
+HERE = "here"
+SOURCE = "source of "  # what the source of a pin is called among the outputs
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def verify_cache(
     faults += [Fault(path, reason) for path, reason in bad.items()]
     good = [path for path in walked.infos if path not in bad]
     say(f"checking {len(good)} paths in {one.address}")
-    faults += _check(["--store", one.url], good, checking)
+    faults += check(["--store", one.url], good, checking)
     return Verified(one.url, len(walked.infos), absent, sorted(faults, key=lambda f: f.path))
 
 
@@ -100,25 +104,69 @@ def verify_here(
     faults = [Fault(path, "it is gone from the disk") for path in lost]
     rest = [path for path in closure if path not in lost]
     say(f"checking {len(rest)} paths in the store")
-    faults += _check([], rest, checking)
-    return Verified("here", len(closure), absent, sorted(faults, key=lambda f: f.path))
+    faults += check([], rest, checking)
+    return Verified(HERE, len(closure), absent, sorted(faults, key=lambda f: f.path))
+
+
+def way_out(
+    found: Sequence[Verified],
+    outputs: Mapping[str, list[str]],
+    targets: Sequence[str],
+    push: str | None,
+    nix: Nix,
+) -> str:
+    """Return the hint for what has faults: the commands that mend it.
+
+    Args:
+        outputs: what was checked: output, or ``source of PIN`` → store paths.
+        targets: the outputs that were asked for by name; none means all.
+        push: the URL of [cache] push.
+    """
+    faulty = [one for one in found if one.faults]
+    if not faulty:
+        return "see what is wrong with each one above"
+    bad = {fault.path for one in faulty for fault in one.faults}
+    sources = [
+        path
+        for name, its in outputs.items()
+        if name.startswith(SOURCE)
+        for path in its
+        if path in bad
+    ]
+    more = ["--offline-profile"] if nix.offline_profile else []
+    if faulty[0].where == HERE:
+        if bad <= set(sources):
+            return beyond_caches("", sources, nix).hint
+        names = targets or [name for name in outputs if not name.startswith(SOURCE)]
+        there = [name for name in names if name not in faulty[0].absent]
+        return f"`{' '.join(['tnpu-nix cache pull --repair', *there, *more])}` fetches it anew"
+    words = ["tnpu-nix cache push --repair", *targets, *(["--sources"] if sources else []), *more]
+    commands = [
+        " ".join([*words, *([] if one.where == push else ["--to", shlex.quote(one.where)])])
+        for one in faulty
+    ]
+    listed = "`, `".join(commands)
+    return f"`{listed}`, where it was built and with the signing key, mends what is damaged"
 
 
 def _absent(outputs: Mapping[str, list[str]], there: Container[str]) -> list[str]:
     return [name for name, its in outputs.items() if any(path not in there for path in its)]
 
 
-def _check(where: Sequence[str], paths: Sequence[str], nix: Nix) -> list[Fault]:
-    """Have nix check each path by itself: its errors do not say which of several they mean."""
+def check(where: Sequence[str], paths: Sequence[str], nix: Nix) -> list[Fault]:
+    """Return what `nix store verify` finds wrong with *paths*, the store named by *where*.
 
-    def check(path: str) -> Fault | None:
+    Each is checked by itself: nix's errors do not say which of several paths they mean.
+    """
+
+    def look(path: str) -> Fault | None:
         argv = ["nix", "store", "verify", *where, path]
         done = process.run(argv, env=nix.environment(), timeout=None)
         reason = _reason(done.status, done.stderr)
         return None if reason is None else Fault(path, reason)
 
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        return [fault for fault in pool.map(check, paths) if fault is not None]
+        return [fault for fault in pool.map(look, paths) if fault is not None]
 
 
 def _reason(status: int, stderr: str) -> str | None:

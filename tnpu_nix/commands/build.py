@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import click
@@ -13,9 +12,7 @@ from tnpu_nix.build import Built, Watcher
 from tnpu_nix.cache import roots, stores
 from tnpu_nix.cache.access import Access, netrc_file
 from tnpu_nix.cache.building import with_caches
-from tnpu_nix.cache.current import current
 from tnpu_nix.commands.common import error_console, nix_of, root_of, say, store_option
-from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.progress import watching
@@ -50,18 +47,9 @@ def build(
             built = _build(root, toolchain, target, nix, watch, caches)
     finally:
         # After a failure or a stop too: the LLVM that is built by then must not be collected.
-        _keep(root, nix)
+        roots.keep_if_possible(root, nix, say)
     history.record(root, built.activities)
     click.echo(f"{ondisk.own_folder(nix) or ''}{built.path}")
-
-
-def _keep(root: Path, nix: Nix) -> None:
-    try:
-        with contextlib.suppress(TnpuError):
-            roots.keep(root, nix, current(root, nix))
-    except OSError as error:  # a checkout that is not to be written: the build is none the worse
-        where = error.filename or root
-        say(f"{where}: {error.strerror}; the next garbage collection may take what is built")
 
 
 def _build(
@@ -79,4 +67,6 @@ def _build(
         nix,
         Access(netrc=netrc_file(None)),
         say,
+        watch,
+        lambda plain: builds.fetch_sources(root, toolchain, target, plain, say),
     )

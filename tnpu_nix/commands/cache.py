@@ -21,6 +21,7 @@ from tnpu_nix.cache.current import (
 )
 from tnpu_nix.cache.settings import KINDS
 from tnpu_nix.cache.stores import cache as cache_of
+from tnpu_nix.commands.cache_keygen import keygen
 from tnpu_nix.commands.cache_options import (
     FILE,
     common_options,
@@ -43,46 +44,7 @@ def cache() -> None:
     """Fill, use and check the binary cache."""
 
 
-@cache.command()
-@click.argument("name")
-@click.option(
-    "--file",
-    type=FILE,
-    default=Path("cache-signing.key"),
-    show_default=True,
-    help="Where the secret key goes; a file that exists is left alone.",
-)
-@click.option("--write", is_flag=True, help="Put the public key into pins.toml, and regenerate.")
-@click.pass_context
-def keygen(context: click.Context, name: str, file: Path, write: bool) -> None:
-    """Make a signing key called NAME (as cache.example-1) and print its public key."""
-    from tnpu_nix import pinsfile
-    from tnpu_nix.cache import keys
-
-    root = root_of(context) if write else None
-    if root is not None:
-        pinsfile.load(root / pinsfile.FILE_NAME)  # a fault of it is found before a key is made
-    public = keys.generate(name, file, Nix())
-    say(
-        f"the secret key is in {file}: keep it out of git, and give it to pushes in {keys.VARIABLE}"
-    )
-    if root is not None:
-        _write_key(root, public)
-    else:
-        say(f'hint: pins.toml, [cache]: public-keys = ["{public}"]')
-    click.echo(public)
-
-
-def _write_key(root: Path, public: str) -> None:
-    from tnpu_nix import pinsfile, project, transaction
-
-    with transaction.locked(root, say):
-        text = pinsfile.read_text(root / pinsfile.FILE_NAME)
-        known = pinsfile.parse(text).cache.public_keys
-        edited = pinsfile.edit(text, {("cache", "public-keys"): [*known, public]})
-        found = project.differences(root, pinsfile.parse(edited))
-        project.refuse_edited(found, force=False)
-        project.write(root, found, edited)
+cache.add_command(keygen)
 
 
 @cache.command()
@@ -102,6 +64,9 @@ def _write_key(root: Path, public: str) -> None:
     help="Also what a bump of triton builds with: llvm, mlir, lld, llvm-toolchain.",
 )
 @click.option("--sources", is_flag=True, help="Also the pins' sources, as far as they are here.")
+@click.option(
+    "--repair", is_flag=True, help="Download and check what the cache has; replace what is damaged."
+)
 @common_options
 @json_option
 @click.pass_context
@@ -114,6 +79,7 @@ def push(
     unsigned: bool,
     build_time: bool,
     sources: bool,
+    repair: bool,
     as_json: bool,
     **common: Any,
 ) -> None:
@@ -137,7 +103,7 @@ def push(
     if sources:
         paths += pushes.sources(now, nix, say)
     with watching(error_console, {}) as watch:
-        done = pushes.push(now, paths, target, nix, session.access, watch, say)
+        done = pushes.push(now, paths, target, nix, session.access, watch, say, repair)
     if as_json:
         click.echo(json.dumps(asdict(done), indent=2))
     else:
@@ -146,9 +112,9 @@ def push(
 
 def _summary(done: Pushed) -> str:
     """Return what a push did, for people."""
-    words = (
-        f"{len(done.uploaded)} of {done.paths} paths uploaded, {done.size / 1e6:.1f} MB unpacked"
-    )
+    from tnpu_nix.store import size
+
+    words = f"{len(done.uploaded)} of {done.paths} paths uploaded, {size(done.size)} unpacked"
     words += f"; {len(done.mended)} of them were damaged there" if done.mended else ""
     words += f"; {len(done.signed)} signed that were there" if done.signed else ""
     return f"{cache_of(done.url).address}: {words}"
@@ -161,11 +127,20 @@ def _summary(done: Pushed) -> str:
     is_flag=True,
     help="Also what a bump of triton builds with: llvm, mlir, lld, llvm-toolchain.",
 )
+@click.option(
+    "--repair", is_flag=True, help="Read what is here; fetch anew what was altered on the disk."
+)
 @reading_options
 @json_option
 @click.pass_context
 def pull(
-    context: click.Context, /, targets: tuple[str, ...], build_time: bool, as_json: bool, **how: Any
+    context: click.Context,
+    /,
+    targets: tuple[str, ...],
+    build_time: bool,
+    repair: bool,
+    as_json: bool,
+    **how: Any,
 ) -> None:
     """Fetch the current pins' outputs (or only TARGETS) from caches, and print their paths.
 
@@ -180,8 +155,8 @@ def pull(
     wanted = named(session.now, targets, [*RUN_TIME, *(BUILD_TIME if build_time else ())])
     nix, access = session.nix, session.access
     with watching(error_console, {}) as watch:
-        pulls.pull(wanted, session.caches, session.keys, nix, access, watch, say)
-    roots.keep(session.root, nix, session.now)
+        pulls.pull(wanted, session.caches, session.keys, nix, access, watch, say, repair)
+    roots.keep_if_possible(session.root, nix, say, session.now)
     found = {name: [str(nix.on_disk(path)) for path in its] for name, its in wanted.items()}
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -229,7 +204,7 @@ def verify(
     session = session_of(context, **how)
     wanted = named(session.now, targets, session.now.outputs)
     if not targets:
-        wanted |= {f"source of {name}": [path] for name, path in session.now.sources.items()}
+        wanted |= {f"{verifies.SOURCE}{name}": [path] for name, path in session.now.sources.items()}
     rest = (wanted, session.keys, session.nix, session.access, say)
     if here:
         found = [verifies.verify_here(*rest)]
@@ -242,10 +217,8 @@ def verify(
         click.echo(line)
     wrong = [one.where for one in found if not one.passed]
     if wrong:
-        raise TnpuError(
-            f"not as it should be: {', '.join(wrong)}",
-            "see each one above; a push from where it was built mends what is damaged",
-        )
+        hint = verifies.way_out(found, wanted, targets, session.now.push, session.nix)
+        raise TnpuError(f"not as it should be: {', '.join(wrong)}", hint)
     if not any(one.checked for one in found):
         raise TnpuError(
             "nothing of the current pins is there to be checked", "push, or pull, first"
@@ -342,7 +315,7 @@ def prune(
     Outside of a project, with --cache, the last sets pushed are all that counts.
     """
     from tnpu_nix.cache import prune as prunes
-    from tnpu_nix.cache.status import size
+    from tnpu_nix.store import size
 
     now = _project(context, nix_of(store, offline_profile), needed=url is None)
     place = url or (now and now.push)

@@ -13,7 +13,6 @@ from tnpu_nix.build import Built
 from tnpu_nix.cache import roots, stores
 from tnpu_nix.cache.access import Access, netrc_file
 from tnpu_nix.cache.building import with_caches
-from tnpu_nix.cache.current import current
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.images import push as image_push
 from tnpu_nix.images.ensured import Ensured
@@ -34,18 +33,21 @@ def make(
     """
     sources.check_hashes(toolchain, nix)
 
-    def run(using: Nix) -> Built:
+    def fetch_sources(using: Nix) -> None:
         build.fetch_sources(root, toolchain, STREAM, using, say)
+
+    def run(using: Nix) -> Built:
+        fetch_sources(using)
         return restore.build(root, toolchain, STREAM, using, watch, say)
 
     caches = [stores.cache(url) for url in toolchain.cache.substituters]
     access = Access(netrc=netrc_file(None))
     try:
-        built = with_caches(run, caches, toolchain.cache.public_keys, nix, access, say)
+        keys = toolchain.cache.public_keys
+        built = with_caches(run, caches, keys, nix, access, say, watch, fetch_sources)
     finally:
         # After a failure too: the LLVM that is built by then must not be collected.
-        with contextlib.suppress(TnpuError):
-            roots.keep(root, nix, current(root, nix))
+        roots.keep_if_possible(root, nix, say)
     history.record(root, built.activities)
     return built
 

@@ -147,7 +147,7 @@ def command_for(script: Path, nix: Nix) -> list[str | Path]:
     world in which it is. hostpkgs' program needs none.
     """
     if not script.exists():
-        raise _gone(str(script), nix)
+        raise _gone(str(script))
     if nix.store is None or nix.offline_profile:
         return [script]
     inside = "/" + str(script.relative_to(nix.store))
@@ -158,7 +158,7 @@ def _cannot_stream(error: ProgramFailedError, nix: Nix) -> TnpuError:
     said = "\n".join((*error.details, error.what))
     missing = re.search(r"No such file or directory: '([^']*/nix/store/[^']+)'", said)
     if missing:
-        return _gone(missing[1], nix)
+        return _gone(missing[1])
     return TnpuError(
         f"the image cannot be made: {error.what}",
         "`nix-store --verify --check-contents` tells whether the store is whole",
@@ -166,15 +166,13 @@ def _cannot_stream(error: ProgramFailedError, nix: Nix) -> TnpuError:
     )
 
 
-def _gone(path: str, nix: Nix) -> TnpuError:
+def _gone(path: str) -> TnpuError:
     """Return the error of a path that Nix believes in its store and that is not there."""
     found = re.search(r"/nix/store/[^/]+", path)
     name = found[0] if found else path
-    remote = f"NIX_REMOTE={nix.store} " if nix.store is not None else ""
     return TnpuError(
         f"the image cannot be made: {name} is gone although Nix believes it in the store",
-        f"`{remote}sh -c 'nix-store --delete --ignore-liveness $(nix-store --query"
-        f" --referrers-closure {name})'` makes Nix forget it; then run this again",
+        f"`tnpu-nix build {STREAM}` brings it back; then run this again",
     )
 
 
