@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import environment
-from tnpu_nix.prefetch import sri_from_base32
+from tnpu_nix.storepath import sri_from_base32
 
 
 def evaluate(expression: str, store: Path, *options: str) -> Any:

@@ -201,7 +201,8 @@ def test_credentials_come_from_variables_too_and_appear_nowhere(lab: Lab) -> Non
 
 def test_a_terminal_gets_a_bar_and_a_pipe_gets_lines(lab: Lab) -> None:
     plain = lab.made("push")
-    assert re.search(r"^layer \d+ pushed: \d+\.\d MB, \d+\.\d MB on the wire", plain.err, re.M)
+    size = r"\d+\.\d [KM]iB"
+    assert re.search(rf"^layer \d+ pushed: {size}, {size} on the wire, {size}/s$", plain.err, re.M)
     assert "\x1b" not in plain.err
     command = f"tnpu-nix image push --offline-profile --to {lab.repository}2"
     done = subprocess.run(

@@ -7,8 +7,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import (
     REPOSITORY,
     Edit,
@@ -16,7 +14,7 @@ from tests.conftest import (
     Project,
     environment,
 )
-from tnpu_nix.prefetch import sri_from_base32
+from tnpu_nix.storepath import sri_from_base32
 
 
 def test_what_a_bump_fetched_is_what_the_build_uses(
@@ -186,29 +184,6 @@ def test_a_nix_prefetch_git_on_path_is_preferred(
     assert pinned.pin().date == "2026-01-02T03:04:05+00:00"
     sri = sri_from_base32("07b9isdv54ybd7ms6ci8gi3d5lry7cac7vspygkvmfbcp4wc63w0")
     assert pinned.pin().hash == sri
-
-
-def test_base32_is_turned_into_the_sri_that_nix_gives() -> None:
-    # nix-hash --type sha256 --to-sri of the same digest, Nix 2.26.
-    digest = "0wpwzrpsmqd7syw4d4ly4glf5fp5g2gfwxs5avyxjk8bs47hszvf"
-    expected = subprocess.run(
-        [
-            "nix",
-            "--extra-experimental-features",
-            "nix-command",
-            "hash",
-            "to-sri",
-            "--type",
-            "sha256",
-            digest,
-        ],
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
-    assert sri_from_base32(digest) == expected.stdout.strip()
-    with pytest.raises(ValueError, match="base32"):
-        sri_from_base32("short")
 
 
 def test_the_shipped_program_is_found_from_an_installed_package() -> None:

@@ -18,6 +18,7 @@ from tnpu_nix.nix import Nix, failure
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import checkout_name
 from tnpu_nix.sources import fetch
+from tnpu_nix.terminal import uncoloured
 
 # Numbers of Nix's internal-json log, from ActivityType and ResultType in its source (logging.hh).
 _COPY, _BUILD, _SUBSTITUTE = 100, 105, 108
@@ -153,7 +154,7 @@ class Log:
 
 def failed(target: str, log: Log) -> TnpuError:
     """Return the error of a failed build, with the last lines of the derivation that failed."""
-    said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(log.messages))
+    said = uncoloured("\n".join(log.messages))
     named = re.search(r"(?:builder for|Cannot build|build of) '([^']+\.drv)", said)
     failed = derivation_name(named.group(1)) if named else ""
     lines = next((list(one.log) for one in log.finished if one.name == failed and one.log), [])

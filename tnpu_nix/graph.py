@@ -12,9 +12,10 @@ from pathlib import Path
 
 import drawsvg
 
-from tnpu_nix import history, plan, store
+from tnpu_nix import history, plan
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.plan import Component, Plan
+from tnpu_nix.terminal import size_text
 
 # Box and border: the state is written in the box, too.
 _COLOURS = {
@@ -98,11 +99,11 @@ def _texts(one: Component) -> list[str]:
         state += ", another derivation" if one.rebuilt else ", same derivation"
     sizes = []
     if one.download is not None:
-        sizes.append(f"{store.size(one.download)} to download")
+        sizes.append(f"{size_text(one.download)} to download")
     elif one.size is not None:
-        sizes.append(store.size(one.size))
+        sizes.append(size_text(one.size))
     if one.closure is not None:
-        sizes.append(f"closure {store.size(one.closure)}")
+        sizes.append(f"closure {size_text(one.closure)}")
     if one.state == plan.BUILT:
         known = "never" if one.seconds is None else f"took {history.duration(one.seconds)}"
         sizes.append(f"last build {known}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tnpu_nix import process
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.terminal import uncoloured
 
 # Flakes with --override-input, as the offline profile uses them, were seen working from here on.
 OLDEST_NIX = (2, 8)
@@ -108,15 +109,6 @@ def check_version(nix: Nix) -> None:
         )
 
 
-def fixed_output_path(nix: Nix, sri_hash: str, name: str) -> str:
-    """Return the store path of a source with that NAR hash and name, there or not."""
-    argv = ["nix-store", "--print-fixed-path", "--recursive", "sha256", sri_hash, name]
-    done = process.run(argv, env=nix.environment())
-    if done.status != 0:
-        raise failure("nix-store --print-fixed-path", done.stderr)
-    return done.stdout.strip()
-
-
 def is_valid(nix: Nix, path: str) -> bool:
     """Tell whether the store holds *path*."""
     if not nix.on_disk(path).exists():
@@ -176,7 +168,7 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 
 def failure(what: str, stderr: str, details: tuple[str, ...] = ()) -> TnpuError:
     """Turn what nix said into one error; known causes come with what to do about them."""
-    stderr = re.sub(r"\x1b\[[0-9;]*m", "", stderr)
+    stderr = uncoloured(stderr)
     errors = _errors(stderr)
     text = "\n".join(errors)
     for pattern, cause, hint in _CAUSES:

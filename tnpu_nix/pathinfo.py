@@ -11,7 +11,7 @@ from typing import Any
 
 from tnpu_nix import git, process, store
 from tnpu_nix.nix import Nix, failure, version
-from tnpu_nix.prefetch import sri_from_base32
+from tnpu_nix.storepath import sri_from_base32
 from tnpu_nix.terminal import uncoloured
 
 # "nix derivation show" is what "nix show-derivation" has been called since.

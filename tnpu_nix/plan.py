@@ -15,6 +15,7 @@ from tnpu_nix import evaluated, flake, history, ondisk, place, store
 from tnpu_nix.flake import Output, derivation_name
 from tnpu_nix.nix import Nix
 from tnpu_nix.repository import checkout_name
+from tnpu_nix.terminal import size_text
 
 if TYPE_CHECKING:
     from tnpu_nix.pins import Toolchain
@@ -103,7 +104,7 @@ def lines(plan: Plan) -> list[str]:
 def _row(one: Component) -> tuple[str, ...]:
     sizes = (one.download, one.size, one.closure)
     took = "" if one.seconds is None else history.duration(one.seconds)
-    shown = ("" if number is None else store.size(number) for number in sizes)
+    shown = ("" if number is None else size_text(number) for number in sizes)
     return (one.name, one.state, *shown, took, one.source or one.version or "")
 
 
@@ -127,7 +128,7 @@ def work(plan: Plan) -> list[str]:
         for name, variable in plan.tokens.items()
     ]
     if plan.substituted:
-        bytes_ = "" if plan.download is None else f", {store.size(plan.download)}"
+        bytes_ = "" if plan.download is None else f", {size_text(plan.download)}"
         said.append(f"downloads {_counted(len(plan.substituted), 'store path')}{bytes_}")
     if plan.gone:
         names = ", ".join(derivation_name(one) for one in plan.gone)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -18,12 +17,12 @@ from tnpu_nix.nix import failure as store_failure
 from tnpu_nix.pins import Pin
 from tnpu_nix.remote import Remote
 from tnpu_nix.repository import checkout_name
+from tnpu_nix.storepath import sri_from_base32
 
 # Seconds for a whole source; LLVM's is half a gigabyte even without its history.
 TIMEOUT = 3600.0
 
 _SHIPPED = Path(__file__).with_name("nix-prefetch-git")
-_BASE32 = "0123456789abcdfghijklmnpqrsvwxyz"  # Nix's own digits: no e, o, t, u
 
 
 @dataclass(frozen=True)
@@ -34,23 +33,6 @@ class Prefetched:
     hash: str  # SRI, of the NAR
     date: str  # of the commit, ISO 8601 with offset
     path: str  # store path
-
-
-def sri_from_base32(digest: str) -> str:
-    """Return the SRI form of a sha256 in Nix's base32, as `sha256` in nix-prefetch-git's answer.
-
-    Source of the encoding: Nix's manual, "Base-32 strings": digits run from the last bits to the
-    first, over the bytes in reverse.
-
-    Raises:
-        ValueError: *digest* is not 52 digits of that alphabet.
-    """
-    if len(digest) != 52:
-        raise ValueError(f"{digest!r} is not a sha256 in base32")
-    number = 0
-    for character in digest:
-        number = number * 32 + _BASE32.index(character)
-    return "sha256-" + base64.b64encode(number.to_bytes(33, "little")[:32]).decode()
 
 
 def program() -> Path:

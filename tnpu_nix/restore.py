@@ -19,10 +19,11 @@ from tnpu_nix import build as builds
 from tnpu_nix import flake, git, ondisk, process, store
 from tnpu_nix.build import Built, Log, Watcher, run_logged
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.nix import Nix, fixed_output_path
+from tnpu_nix.nix import Nix
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.repository import checkout_name
 from tnpu_nix.sources import fetch
+from tnpu_nix.storepath import fixed_output_path
 
 Say = Callable[[str], None]
 
@@ -137,7 +138,7 @@ def _fetch_sources(names: Set[str], toolchain: Toolchain, nix: Nix, scratch: Nix
         checkout = checkout_name(pin.url, pin.rev)
         if checkout not in names or not (scratch.offline_profile or pin.needs_credentials):
             continue
-        path = fixed_output_path(scratch, pin.hash, checkout)
+        path = fixed_output_path(pin.hash, checkout)
         if not any(ondisk.is_on_disk(one, path) for one in (nix, scratch)):
             fetch(toolchain, name, scratch, say)
             found = True

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.nix import Nix, fixed_output_path, is_valid
+from tnpu_nix.nix import Nix, is_valid
 from tnpu_nix.pins import Toolchain, Triton
 from tnpu_nix.prefetch import prefetch
 from tnpu_nix.repository import checkout_name
+from tnpu_nix.storepath import fixed_output_path
 
 # What the templates can give triton's build beside setuptools, wheel, cmake and ninja.
 _BINDINGS = ("pybind11", "nanobind")
@@ -25,7 +26,7 @@ _BINDINGS = ("pybind11", "nanobind")
 def at_hand(toolchain: Toolchain, name: str, nix: Nix) -> Path | None:
     """Return where the source of a pin lies, None if the store does not hold it."""
     pin = toolchain.pins.named(name)
-    path = fixed_output_path(nix, pin.hash, checkout_name(pin.url, pin.rev))
+    path = fixed_output_path(pin.hash, checkout_name(pin.url, pin.rev))
     return nix.on_disk(path) if is_valid(nix, path) else None
 
 
@@ -47,7 +48,7 @@ def check_hashes(toolchain: Toolchain, nix: Nix) -> None:
         repo = checkout_name(pin.url, pin.rev).rsplit("-", 1)[0]
         for found in store.glob(f"*-{glob.escape(repo)}-???????"):
             other = found.name.split("-", 1)[1]
-            if fixed_output_path(nix, pin.hash, other) == f"/nix/store/{found.name}":
+            if fixed_output_path(pin.hash, other) == f"/nix/store/{found.name}":
                 raise TnpuError(
                     f"pins.{name}.hash in pins.toml belongs to revision {other[-7:]}, not to"
                     f" {pin.rev[:12]}",

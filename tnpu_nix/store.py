@@ -134,14 +134,3 @@ def derivation_graph(derivations: Iterable[str], nix: Nix) -> dict[str, set[str]
             graph.setdefault(f"{_FOLDER}/{by}", set()).add(f"{_FOLDER}/{needed}")
             graph.setdefault(f"{_FOLDER}/{needed}", set())
     return graph
-
-
-def size(count: int) -> str:
-    """Return a number of bytes for people, in the units that nix uses: ``12.3 MiB``."""
-    if count < 1024:
-        return f"{count} B"
-    value, unit = count / 1024, "KiB"
-    for larger in ("MiB", "GiB"):
-        if value >= 1024:
-            value, unit = value / 1024, larger
-    return f"{value:.1f} {unit}"

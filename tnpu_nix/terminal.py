@@ -1,4 +1,4 @@
-"""Text of others, as it can be shown: an image's label or a server's words may steer a terminal."""
+"""What is shown to people: sizes, and the text of others, which may steer a terminal."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def uncoloured(text: str) -> str:
 def printable(line: str) -> str:
     """Return a line in which nothing steers a terminal: what would is shown as its escape."""
     return _STEERING.sub(lambda found: found[0].encode("unicode-escape").decode(), line)
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes for people, in the units that nix uses: ``12.3 MiB``."""
+    if count < 1024:
+        return f"{count} B"
+    value, unit = count / 1024, "KiB"
+    for larger in ("MiB", "GiB"):
+        if value >= 1024:
+            value, unit = value / 1024, larger
+    return f"{value:.1f} {unit}"

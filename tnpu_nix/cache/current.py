@@ -102,20 +102,20 @@ def state_folder(root: Path) -> Path:
 
 def _evaluate(root: Path, nix: Nix) -> Current:
     from tnpu_nix import build, flake, pinsfile
-    from tnpu_nix.nix import fixed_output_path
     from tnpu_nix.repository import checkout_name
+    from tnpu_nix.storepath import fixed_output_path
 
     toolchain = pinsfile.load(root / place.FILE_NAME)
     build.check_generated(root, toolchain)
     found = flake.outputs(root, nix)
     pins = dict(toolchain.pins.items())
     sources = {
-        name: fixed_output_path(nix, pin.hash, checkout_name(pin.url, pin.rev))
+        name: fixed_output_path(pin.hash, checkout_name(pin.url, pin.rev))
         for name, pin in pins.items()
     }
     if not nix.offline_profile:
         # What a flake's locked input is called in the store; Nix looks for it in caches too.
-        sources["nixpkgs"] = fixed_output_path(nix, toolchain.nixpkgs.hash, "source")
+        sources["nixpkgs"] = fixed_output_path(toolchain.nixpkgs.hash, "source")
     cache = toolchain.cache
     return Current(
         outputs={name: list(one.paths.values()) for name, one in found.items() if name != _ALIAS},

@@ -18,6 +18,7 @@ from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
+from tnpu_nix.terminal import uncoloured
 
 # What nix says of a cache that takes no upload, in our words.
 REASONS = (
@@ -126,7 +127,7 @@ def unsigned(one: Cache, paths: Sequence[str], nix: Nix) -> list[str]:
     """Return those of *paths* that a cache has without a good signature of the keys of *nix*."""
     argv = ["nix", "store", "verify", "--no-contents", "--store", one.url, *paths]
     done = process.run(argv, env=nix.environment(), timeout=None)
-    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)
+    said = uncoloured(done.stderr)
     found = re.findall(r"path '([^']+)' is untrusted", said)
     return [path for path in paths if path in found]
 

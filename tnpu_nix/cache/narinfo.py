@@ -32,7 +32,7 @@ class PathInfo:
     @property
     def nar_sri(self) -> str:
         """The hash of the NAR in SRI form, so that two spellings of it compare."""
-        from tnpu_nix.prefetch import sri_from_base32
+        from tnpu_nix.storepath import sri_from_base32
 
         algorithm, _, digest = self.nar_hash.partition(":")
         if algorithm == "sha256" and len(digest) == 52:

@@ -16,6 +16,7 @@ from tnpu_nix.cache.repair import beyond_caches, fetch_anew
 from tnpu_nix.cache.stores import Answer, Cache
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
+from tnpu_nix.terminal import uncoloured
 
 Say = Callable[[str], None]
 _NOT_OBEYED = re.compile(
@@ -185,7 +186,7 @@ def _realise(
 
 
 def _said(log: Log) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join([*log.warnings, *log.messages]))
+    return uncoloured("\n".join([*log.warnings, *log.messages]))
 
 
 def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:

@@ -19,7 +19,7 @@ from tnpu_nix.cache.stores import INFO, Cache
 from tnpu_nix.cache.wire import request
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
-from tnpu_nix.store import size
+from tnpu_nix.terminal import size_text
 
 Say = Callable[[str], None]
 # What Nix 2.8 fails with when another push was quicker with a path.
@@ -217,7 +217,7 @@ def _upload(
         say(f"damaged in {target.cache.address}, and uploaded anew: {len(bad)} paths")
         mend.upload_anew(target.cache, target.key_file, bad, nix, access)
     if missing:
-        total = size(sum(closure[path].nar_size for path in missing))
+        total = size_text(sum(closure[path].nar_size for path in missing))
         say(f"{len(missing)} of {len(closure)} paths are missing there, {total}")
         _copy(paths, len(missing), target, nix, watch)
     signed = _sign(target, list(closure), nix)

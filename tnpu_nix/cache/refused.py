@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from tnpu_nix.build import Activity
+from tnpu_nix.terminal import uncoloured
 
 # The words of Nix 2.8 and of later ones; after them it looks elsewhere, or builds.
 _UNSIGNED = re.compile(r"substitute for '([^']+)' from '([^']+)',? [^\n]*not signed by any")
@@ -42,7 +43,7 @@ class Teller:
             again = any(one.path == later.path for later in fetches[number + 1 :])
             if again or one.name in built:
                 self.damaged(one.path, one.source)
-        plain = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(warnings))
+        plain = uncoloured("\n".join(warnings))
         for path, url in _UNSIGNED.findall(plain):
             words = f"in {_address(url)} is signed by no key that pins.toml trusts; not taken"
             self._tell(path, url, words)

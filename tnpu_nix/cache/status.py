@@ -12,7 +12,7 @@ from tnpu_nix.cache.current import Current, paths_of
 from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.cache.stores import Answer, Cache
 from tnpu_nix.nix import Nix
-from tnpu_nix.store import size
+from tnpu_nix.terminal import size_text
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def lines(found: Status) -> list[str]:
         marks = [_mark(one, output) for one in found.caches]
         here = "yes" if output.here else "-"
         counts = (output.nar_size, output.download_size)
-        sizes = ("-" if count is None else size(count) for count in counts)
+        sizes = ("-" if count is None else size_text(count) for count in counts)
         rows.append((output.name, here, *marks, *sizes, _remark(output)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:

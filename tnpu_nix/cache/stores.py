@@ -16,6 +16,7 @@ from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 from tnpu_nix.repository import carries_password
+from tnpu_nix.terminal import uncoloured
 
 INFO = "nix-cache-info"
 _AT_A_TIME = 500  # paths in one argument list
@@ -191,7 +192,7 @@ def _from_nix(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> Fou
         raise UnavailableError("nix printed no answer that can be read") from error
     said = [line for line in done.stderr.splitlines() if line.strip()]
     reason = next((line for line in said if "error:" in line), said[-1] if said else "no reason")
-    reason = re.sub(r"\x1b\[[0-9;]*m", "", reason)
+    reason = uncoloured(reason)
     reason = re.sub(r"^\s*(error(?: \(ignored\))?:\s*)+", "", reason)
     raise UnavailableError(" ".join(reason.split())[:200])
 

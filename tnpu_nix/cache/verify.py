@@ -14,6 +14,7 @@ from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.repair import beyond_caches
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.nix import Nix
+from tnpu_nix.terminal import uncoloured
 
 # Exit status of `nix store verify`, a sum (its source: verify.cc).
 _CORRUPT, _UNTRUSTED = 1, 2
@@ -178,7 +179,7 @@ def _reason(status: int, stderr: str) -> str | None:
     if status & _UNTRUSTED:
         reasons.append("it is signed by no key that pins.toml trusts, or was altered")
     if not reasons:
-        said = re.sub(r"\x1b\[[0-9;]*m", "", stderr)
+        said = uncoloured(stderr)
         errors = re.findall(r"error:\s*(.*)", said)
         reasons.append(f"it cannot be unpacked: {errors[-1] if errors else 'nix gave no reason'}")
     return "; ".join(reasons)

@@ -112,9 +112,9 @@ def push(
 
 def _summary(done: Pushed) -> str:
     """Return what a push did, for people."""
-    from tnpu_nix.store import size
+    from tnpu_nix.terminal import size_text
 
-    words = f"{len(done.uploaded)} of {done.paths} paths uploaded, {size(done.size)} unpacked"
+    words = f"{len(done.uploaded)} of {done.paths} paths uploaded, {size_text(done.size)} unpacked"
     words += f"; {len(done.mended)} of them were damaged there" if done.mended else ""
     words += f"; {len(done.signed)} signed that were there" if done.signed else ""
     return f"{cache_of(done.url).address}: {words}"
@@ -315,7 +315,7 @@ def prune(
     Outside of a project, with --cache, the last sets pushed are all that counts.
     """
     from tnpu_nix.cache import prune as prunes
-    from tnpu_nix.store import size
+    from tnpu_nix.terminal import size_text
 
     now = _project(context, nix_of(store, offline_profile), needed=url is None)
     place = url or (now and now.push)
@@ -338,7 +338,7 @@ def prune(
         click.echo(f"{'would remove' if dry_run else 'removed'} {path}")
     verb = "would go" if dry_run else "gone"
     click.echo(
-        f"{len(plan.paths)} paths {verb}, {size(plan.size)}; sets of pins: {len(plan.kept)} kept,"
-        f" {len(plan.dropped)} dropped"
+        f"{len(plan.paths)} paths {verb}, {size_text(plan.size)}; sets of pins:"
+        f" {len(plan.kept)} kept, {len(plan.dropped)} dropped"
         + (f"; {plan.foreign} paths of others left alone" if plan.foreign else "")
     )

@@ -15,6 +15,7 @@ from tnpu_nix.commands.network import Network, registry_options
 from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.images import tag as image_tag
+from tnpu_nix.terminal import size_text
 
 if TYPE_CHECKING:
     from tnpu_nix.images.ensured import Ensured
@@ -317,7 +318,7 @@ def pull(
     target = file or Path(f"{reference.name.rpartition('/')[2]}-{reference.tag}.tar")
     with moving(error_console) as moved:
         done = pulls(network.repository(reference), reference.tag, target, moved)
-    say(f"pulled {done.image}: {done.layers} layers, {done.bytes_downloaded / 1e6:.1f} MB")
+    say(f"pulled {done.image}: {done.layers} layers, {size_text(done.bytes_downloaded)}")
     click.echo(json.dumps(asdict(done), indent=2) if as_json else done.file)
 
 

@@ -15,11 +15,12 @@ from tnpu_nix.errors import TnpuError
 from tnpu_nix.flake import derivation_name
 from tnpu_nix.images import archive
 from tnpu_nix.images.contents import read_manifest
-from tnpu_nix.images.inspection import ComponentOf, components_of, megabytes, pins_of
+from tnpu_nix.images.inspection import ComponentOf, components_of, pins_of
 from tnpu_nix.images.model import Image, Layer
 from tnpu_nix.images.opening import open_image
 from tnpu_nix.nix import Nix, is_valid
 from tnpu_nix.pins import REBUILT, Toolchain
+from tnpu_nix.terminal import size_text
 
 _OVERRIDES = "nix/overrides.nix"
 _MANIFEST = r"tnpu-manifest\.json"
@@ -102,15 +103,15 @@ class Diff:
             held = ", ".join(derivation_name(path) for path in one.holds[:3])
             more = f" and {len(one.holds) - 3} more" if len(one.holds) > 3 else ""
             what = f"{held}{more}" or "files outside the store"
-            lines.append(f"  new {one.diff_id[7:19]} {megabytes(one.size):>9}  {what}")
+            lines.append(f"  new {one.diff_id[7:19]} {size_text(one.size):>9}  {what}")
         kind = "compressed" if found.compressed else "uncompressed"
-        needed, size = megabytes(found.needed), megabytes(found.size)
+        needed, size = size_text(found.needed), size_text(found.size)
         lines.append(f"who has A needs {needed} of {size} for B ({kind}, {found.needed} bytes)")
         if found.needed_in_order != found.needed:
             # As in moby's distribution/xfer: a layer is known by all that lie below it.
             lines.append(
                 f"  with Docker's own store, which shares layers only up to the first that"
-                f" differs, {megabytes(found.needed_in_order)}"
+                f" differs, {size_text(found.needed_in_order)}"
             )
         return lines
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tnpu_nix.terminal import size_text
+
 PRESENT, ABSENT = "present", "absent"
 
 
@@ -34,5 +36,5 @@ class Ensured:
         }
         return (
             f"{ways[self.action]}; pushed {self.layers_uploaded} layers,"
-            f" {self.bytes_uploaded / 1e6:.1f} MB"
+            f" {size_text(self.bytes_uploaded)}"
         )

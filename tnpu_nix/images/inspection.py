@@ -8,6 +8,7 @@ from typing import Any
 
 from tnpu_nix.flake import derivation_name
 from tnpu_nix.images.contents import Contents, root_of
+from tnpu_nix.terminal import size_text
 
 _HASH = re.compile(r"[0-9a-z]{32}-")
 
@@ -66,7 +67,7 @@ class Inspected:
         """Return a screenful for people."""
         head = {"image": self.image, "tag": self.tag, "digest": self.digest or ""}
         tars = sum(layer.tar_size for layer in self.layers)
-        head["size"] = f"{megabytes(tars)} in {len(self.layers)} layers, {self.files} files"
+        head["size"] = f"{size_text(tars)} in {len(self.layers)} layers, {self.files} files"
         lines = [f"{key:<10} {value}" for key, value in head.items() if value]
         lines += ["", "pins"]
         lines += [f"  {pin.name:<14} {pin.rev:.12} {pin.date:.10} {pin.url}" for pin in self.pins]
@@ -74,10 +75,10 @@ class Inspected:
         for part in self.parts:
             if part.component is not None:
                 built = ", ".join(part.pins)
-                size = megabytes(part.nar_size)
+                size = size_text(part.nar_size)
                 lines.append(f"  {part.component:<14} {part.version:<26} {size:>9}  from {built}")
         others = [part for part in self.parts if part.component is None]
-        total = megabytes(sum(part.nar_size for part in others))
+        total = size_text(sum(part.nar_size for part in others))
         names = ", ".join(part.name for part in others)
         lines.append(f"  {len(others)} others, {total}: {names}")
         return [*lines, "", "layers", *self._layer_lines()]
@@ -87,8 +88,8 @@ class Inspected:
         for number, layer in enumerate(self.layers, 1):
             held = ", ".join(derivation_name(path) for path in layer.holds[:3])
             more = f" and {len(layer.holds) - 3} more" if len(layer.holds) > 3 else ""
-            size = megabytes(layer.tar_size)
-            there = f" ({megabytes(layer.size)} compressed)" if layer.compressed else ""
+            size = size_text(layer.tar_size)
+            there = f" ({size_text(layer.size)} compressed)" if layer.compressed else ""
             what = f"{held}{more}" if held else "files outside the store"
             lines.append(f"  {number:>3} {layer.diff_id[7:19]} {size:>9}{there}  {what}")
         return lines
@@ -167,10 +168,3 @@ def split_name(name: str) -> tuple[str, str]:
     """
     match = re.match(r"(.*?)-([^A-Za-z].*)$", name)
     return (match.group(1), match.group(2)) if match else (name, "")
-
-
-def megabytes(size: int) -> str:
-    """Return a size in bytes for people, in decimal units."""
-    if size < 10**6:
-        return f"{size / 1e3:.1f} kB"
-    return f"{size / 1e6:.1f} MB" if size < 10**9 else f"{size / 1e9:.2f} GB"

@@ -17,6 +17,7 @@ from rich.progress import (
 )
 
 from tnpu_nix.images.push import Watcher
+from tnpu_nix.terminal import size_text
 
 _LARGE = 1 << 20  # bytes; smaller layers get no line of their own
 
@@ -51,10 +52,10 @@ class _Shown(Watcher):
             self._live.remove_task(self._layer)
             self._layer = None
         if what != "there" and self._size >= _LARGE:
-            rate = self._wire / 1e6 / max(took, 1e-3)
+            rate = size_text(int(self._wire / max(took, 1e-3)))
             self.say(
-                f"layer {self._number} {what}: {self._size / 1e6:.1f} MB,"
-                f" {self._wire / 1e6:.1f} MB on the wire, {rate:.1f} MB/s"
+                f"layer {self._number} {what}: {size_text(self._size)},"
+                f" {size_text(self._wire)} on the wire, {rate}/s"
             )
 
     def say(self, line: str) -> None:

@@ -17,6 +17,7 @@ from tnpu_nix.images import archive
 from tnpu_nix.nix import Nix, check_version, own_store_works
 from tnpu_nix.offline.repositories import Repository, make_repositories
 from tnpu_nix.pins import PIN_NAMES
+from tnpu_nix.terminal import size_text
 
 _BUMPED = "spike"
 _HEAD = """\
@@ -208,5 +209,5 @@ def _compare(before: archive.Archive, after: archive.Archive, result: Say) -> No
     needed = sum(layer.size for layer in new)
     result(
         f"layers: {len(after.layers) - len(new)} of {len(after.layers)} are byte for byte as"
-        f" before; {len(new)} are new, {needed / 1e6:.1f} of {total / 1e6:.1f} MB"
+        f" before; {len(new)} are new, {size_text(needed)} of {size_text(total)}"
     )
