@@ -9,7 +9,7 @@ demo: $(VENV)/.installed
 	$(BIN)/tnpu-nix demo .demo
 
 test: test-packages $(VENV)/.installed-dev
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 # What docs/measurements.md reports: every file of benchmarks/ that compares something.
 bench: test-packages $(VENV)/.installed-dev

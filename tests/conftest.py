@@ -248,6 +248,21 @@ def _stores_can_be_removed(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     subprocess.run(["chmod", "-R", "u+w", base], check=False, capture_output=True)
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that all processes of this run of the tests share; the first of them fills it."""
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, done = base / name, base / f"{name}.done"
+    with (base / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            done.touch()
+    return folder
+
+
 Edit = Callable[[str, str], None]
 
 

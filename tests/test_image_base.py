@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Lab:
     hub: Registry
     bases: dict[str, Parts]  # tag → image
     folder: Path
+    images: set[str] = field(default_factory=set)  # store paths of what was built
 
     @property
     def name(self) -> str:
@@ -46,7 +47,9 @@ class Lab:
     def build(self) -> Path:
         done = self.project.run("build", "--offline-profile")
         assert done.status == 0, done
-        return Path(done.out.strip())
+        image = Path(done.out.strip())
+        self.images.add(f"/nix/store/{image.name}")
+        return image
 
 
 def base_image(text: str) -> Parts:
@@ -76,7 +79,6 @@ def base_image(text: str) -> Parts:
 @pytest.fixture(scope="module")
 def lab(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("base")
-    before = images(demo.store)
     bases = {tag: base_image(f"torch {tag}\n") for tag in ("v1", "v2")}
     with registry(folder / "registry") as hub:
         project = demo.project(folder / "project")
@@ -88,22 +90,21 @@ def lab(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         done = project.run("bump", "base", f"{made.name}:latest")
         assert done.status == 0, done
         yield made
-        forget(demo.store, hub, images(demo.store) - before)
+        forget(demo.store, hub, made.images)
 
 
-def images(store: Path) -> set[str]:
-    return {f"/nix/store/{path.name}" for path in store.glob("nix/store/*-tnpu-demo.tar.gz")}
+def forget(store: Path, hub: Registry, images: set[str]) -> None:
+    """Delete what came from a registry whose name will never be again, and what is made of it.
 
-
-def forget(store: Path, hub: Registry, made: set[str]) -> None:
-    """Delete what came from a registry whose name will never be again, and what is made of it."""
+    Of the images only those built here: others build theirs in that store at the same time.
+    """
     prefix = f"docker-image-{hub.host.replace(':', '-')}-"
     paths = [f"/nix/store/{path.name}" for path in store.glob(f"nix/store/*-{prefix}*.tar")]
     env = environment(**Nix(store=store, offline_profile=True).variables())
     query = ["nix-store", "--query", "--referrers-closure", *paths]
     done = subprocess.run(query, env=env, capture_output=True, text=True, check=True)
     # The projects that were built in hold on to what they built, as users' do.
-    delete = ["nix-store", "--delete", "--ignore-liveness", *done.stdout.split(), *made]
+    delete = ["nix-store", "--delete", "--ignore-liveness", *done.stdout.split(), *images]
     subprocess.run(delete, env=env, capture_output=True)
     assert not list(store.glob(f"nix/store/*-{prefix}*.tar"))
 

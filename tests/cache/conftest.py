@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cache.web import Nginx, serving
-from tests.conftest import Demo, Project, Ran, environment, run_with_mounts
+from tests.conftest import Demo, Project, Ran, environment, made_once, run_with_mounts
 from tnpu_nix import pinsfile
 
 # A few megabytes: the components without the image and its Python.
@@ -89,17 +89,24 @@ class Lab:
 @pytest.fixture(scope="session")
 def filled(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """The lab that the tests' own are copied from: everything is in its cache."""
-    base = tmp_path_factory.mktemp("lab")
-    project = demo.project(base / "project")
-    project.env["HOME"] = str(base)
-    key = base / "lab.key"
-    made = project.run("cache", "keygen", "lab-1", "--file", key, "--write")
-    assert made.status == 0, made.err
-    lab = Lab(project, demo.store, base / "reader", key, made.out.strip(), base / "cache")
-    # xz, which Nix takes if it is not told, is ten times as slow.
-    pushed = lab.push(to=f"{lab.url}?compression=zstd")
-    assert pushed.status == 0, pushed.err
-    return lab
+
+    def lab(base: Path) -> Lab:
+        project = Project(base / "project", {"HOME": str(base)})
+        public = base / "lab.public"
+        text = public.read_text() if public.exists() else ""
+        return Lab(project, demo.store, base / "reader", base / "lab.key", text, base / "cache")
+
+    def fill(base: Path) -> None:
+        demo.project(base / "project")
+        new = lab(base)
+        made = new.project.run("cache", "keygen", "lab-1", "--file", new.key, "--write")
+        assert made.status == 0, made.err
+        (base / "lab.public").write_text(made.out.strip())
+        # xz, which Nix takes if it is not told, is ten times as slow.
+        pushed = new.push(to=f"{new.url}?compression=zstd")
+        assert pushed.status == 0, pushed.err
+
+    return lab(made_once(tmp_path_factory, "lab", fill))
 
 
 def copy(lab: Lab, place: Path) -> Lab:
