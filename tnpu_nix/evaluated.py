@@ -5,9 +5,7 @@ nix keeps evaluations too, but of no flake in a plain folder.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +13,7 @@ from pathlib import Path
 from tnpu_nix import fingerprint, flake, ondisk
 from tnpu_nix.flake import Output
 from tnpu_nix.nix import Nix
-from tnpu_nix.transaction import STATE_FOLDER, state_folder
+from tnpu_nix.place import STATE_FOLDER, keep_note
 
 _FILE = "evaluated.json"
 
@@ -56,9 +54,5 @@ def _kept(root: Path, key: str, nix: Nix) -> dict[str, Output] | None:
 
 def _keep(root: Path, key: str, found: dict[str, Output]) -> None:
     """Note the outputs. A plan is not failed by a note that cannot be made."""
-    with contextlib.suppress(OSError):
-        folder = state_folder(root)
-        temporary = folder / f"{_FILE}.{os.getpid()}"
-        kept = {"key": key, "outputs": [asdict(one) for one in found.values()]}
-        temporary.write_text(json.dumps(kept, indent=1))
-        temporary.rename(folder / _FILE)
+    kept = {"key": key, "outputs": [asdict(one) for one in found.values()]}
+    keep_note(root, _FILE, json.dumps(kept, indent=1))

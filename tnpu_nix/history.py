@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tnpu_nix.transaction import STATE_FOLDER
+from tnpu_nix.place import STATE_FOLDER, keep_note
 
 if TYPE_CHECKING:
     from tnpu_nix.build import Activity
@@ -40,13 +38,8 @@ def record(root: Path, finished: Iterable[Activity]) -> None:
         for one in finished
         if one.verb == "building" and one.seconds is not None
     }
-    folder = root / STATE_FOLDER
-    if not took or not folder.is_dir():
-        return
-    temporary = folder / f"{_FILE}.{os.getpid()}"
-    with contextlib.suppress(OSError):
-        temporary.write_text(json.dumps(load(root) | took, indent=1, sort_keys=True))
-        temporary.rename(folder / _FILE)
+    if took:
+        keep_note(root, _FILE, json.dumps(load(root) | took, indent=1, sort_keys=True))
 
 
 def duration(seconds: float) -> str:

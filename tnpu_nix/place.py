@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ FILE_NAME = "pins.toml"
 FLAKE = "flake.nix"
 LOCK = "flake.lock"
 WORKFLOW = ".github/workflows/tnpu.yml"
+STATE_FOLDER = ".tnpu-nix"
 
 
 def _has_pins(folder: Path) -> bool:
@@ -36,3 +38,26 @@ def find(start: Path, named: Path | None = None) -> Path:
         f"no {FILE_NAME} here or in any folder above",
         "go to a project, or name one with --project DIR",
     )
+
+
+def state_folder(root: Path) -> Path:
+    """Return the project's state folder, made if need be, which git does not see.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder = root / STATE_FOLDER
+    folder.mkdir(exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+    return folder
+
+
+def keep_note(root: Path, name: str, text: str) -> None:
+    """Write a file of the state folder; no command is failed by a note that cannot be kept."""
+    with contextlib.suppress(OSError):
+        folder = state_folder(root)
+        temporary = folder / f"{name}.{os.getpid()}"
+        temporary.write_text(text)
+        temporary.rename(folder / name)

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from tnpu_nix import journal
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.place import STATE_FOLDER, state_folder
 
-STATE_FOLDER = ".tnpu-nix"
 _STAGED = "staged"
 
 
@@ -57,20 +57,6 @@ def reported(root: Path) -> Iterator[None]:
             f"{name} cannot be written: {error.strerror}; nothing was changed",
             "make room or mend the rights of the folder, then run the command again",
         ) from error
-
-
-def state_folder(root: Path) -> Path:
-    """Return the project's state folder, made if need be, which git does not see.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-    folder = root / STATE_FOLDER
-    folder.mkdir(exist_ok=True)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
-    return folder
 
 
 def _open_lock(root: Path) -> int:

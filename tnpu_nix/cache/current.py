@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ OPTIONAL = ("tnpu-image-stream", "tnpu-nix")
 _ALIAS = "default"
 KEEP = 3  # sets of pins, where no pins.toml says how many
 
-_STATE, _FILE = ".tnpu-nix", "outputs.json"
+_FILE = "outputs.json"
 
 
 @dataclass(frozen=True)
@@ -71,33 +70,14 @@ def current(root: Path, nix: Nix) -> Current:
             evaluate.
     """
     key = fingerprint.of(str(root), nix.offline_profile)
-    memo = root / _STATE / _FILE
+    memo = root / place.STATE_FOLDER / _FILE
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         kept = json.loads(memo.read_text())
         if kept.pop("key") == key:
             return Current(**kept)
     found = _evaluate(root, nix)
-    _remember(root, {"key": key, **asdict(found)})
+    place.keep_note(root, _FILE, json.dumps({"key": key, **asdict(found)}))
     return found
-
-
-def _remember(root: Path, content: Mapping[str, object]) -> None:
-    """Write the memo; a command is not failed by one that cannot be written."""
-    with contextlib.suppress(OSError):
-        state_folder(root)
-        temporary = root / _STATE / f"{_FILE}.{os.getpid()}"
-        temporary.write_text(json.dumps(content))
-        temporary.rename(root / _STATE / _FILE)
-
-
-def state_folder(root: Path) -> Path:
-    """Return the project's state folder, made if need be, which git does not see."""
-    folder = root / _STATE
-    folder.mkdir(exist_ok=True)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
-    return folder
 
 
 def _evaluate(root: Path, nix: Nix) -> Current:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from tnpu_nix import process
 from tnpu_nix.cache import local
-from tnpu_nix.cache.current import Current, current, paths_of, state_folder
+from tnpu_nix.cache.current import Current, current, paths_of
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
+from tnpu_nix.place import state_folder
 
 _FOLDER = "roots"
 

@@ -19,8 +19,8 @@ from tnpu_nix.images.ensured import Ensured
 from tnpu_nix.images.push import STREAM, Pushed, Watcher
 from tnpu_nix.nix import Nix
 from tnpu_nix.pins import Toolchain
+from tnpu_nix.place import state_folder
 from tnpu_nix.registry.client import Repository
-from tnpu_nix.transaction import STATE_FOLDER
 
 
 def make(
@@ -88,9 +88,8 @@ def alone(root: Path, say: Callable[[str], None]) -> Iterator[bool]:
     Raises:
         TnpuError: the project's folder cannot be written.
     """
-    folder = root / STATE_FOLDER
     try:
-        folder.mkdir(exist_ok=True)
+        folder = state_folder(root)
         descriptor = os.open(folder / "push.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise TnpuError(

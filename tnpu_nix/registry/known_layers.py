@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.place import STATE_FOLDER, keep_note
 from tnpu_nix.registry import document
 from tnpu_nix.registry.client import Repository
 from tnpu_nix.registry.upload import Blob
-from tnpu_nix.transaction import STATE_FOLDER
 
 _FILE = "layers.json"
 _MOST_RECORDED = 4096
@@ -70,25 +69,14 @@ class KnownLayers:
 
     def keep(self) -> None:
         """Write the note for the next push. A push is not failed by a note that cannot be made."""
-        folder = self._root / STATE_FOLDER
-        with contextlib.suppress(OSError):
-            folder.mkdir(exist_ok=True)
-            ignore = folder / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
-            notes = _load(self._root)
-            mine = {**self._noted, **self._there}
-            newest = dict(list(mine.items())[-_MOST_RECORDED:])
-            notes[str(self._repository.reference.repository)] = newest
-            text = json.dumps(
-                {
-                    name: {diff_id: asdict(blob) for diff_id, blob in layers.items()}
-                    for name, layers in notes.items()
-                }
-            )
-            temporary = folder / f"{_FILE}.{os.getpid()}"
-            temporary.write_text(text)
-            temporary.rename(folder / _FILE)
+        notes = _load(self._root)
+        newest = dict(list({**self._noted, **self._there}.items())[-_MOST_RECORDED:])
+        notes[str(self._repository.reference.repository)] = newest
+        plain = {
+            name: {diff_id: asdict(blob) for diff_id, blob in layers.items()}
+            for name, layers in notes.items()
+        }
+        keep_note(self._root, _FILE, json.dumps(plain))
 
     def _is_there(self, blob: Blob) -> bool:
         return self._repository.blob_size(blob.digest) == blob.size
