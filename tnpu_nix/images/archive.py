@@ -46,7 +46,7 @@ class Archive(Image):
         try:
             with members.opened(self.path) as stream:
                 for name, _, content in members.walk(stream):
-                    if name in left and content is not None:
+                    if name in left:
                         left.remove(name)
                         yield from self._layer(name, content)
                     if not left:
@@ -113,7 +113,15 @@ def summary(stream: IO[bytes], path: Path) -> Summary:
         raise unreadable(path, error) from error
 
 
+# Names by which programs find an image: it must be a file of that name that they find.
+_ENTRANCES = (_MANIFEST, layout.INDEX, "oci-layout", "repositories")
+
+
 def _summary(found: Members, path: Path, name: str) -> Summary:
+    if linked := [one for one in _ENTRANCES if one in found.links]:
+        raise ValueError(f"ambiguous, its {linked[0]} is a link")
+    if "repositories" in found.sizes and _MANIFEST not in found.sizes:
+        raise ValueError("ambiguous, old versions of Docker go by its repositories")
     of_docker = _docker(found) if _MANIFEST in found.sizes else None
     if layout.INDEX not in found.sizes:
         if of_docker is None:
@@ -130,7 +138,7 @@ def _summary(found: Members, path: Path, name: str) -> Summary:
     if mine != theirs:
         raise ValueError("ambiguous, its manifest.json and its index.json name different images")
     oddities = [*of_docker.oddities, *of_oci.oddities]
-    return Summary(of_docker.tag, of_docker.config, of_docker.layers, oddities, of_oci.digest)
+    return Summary(of_docker.tag, of_docker.config, of_oci.layers, oddities, of_oci.digest)
 
 
 def _oci(found: Members, path: Path, name: str) -> Summary:
@@ -167,12 +175,14 @@ def _are_texts(value: Any) -> bool:
 
 
 def _oddities(manifest: dict[str, Any]) -> list[str]:
+    tags = manifest.get("RepoTags") or []
+    names = [f"{_MANIFEST} gives it {len(tags)} names: {', '.join(tags)}"] if len(tags) > 1 else []
     more = [key for key, value in manifest.items() if key not in _KNOWN and value]
     sources = manifest.get("LayerSources") or {}
     named = list(sources.values()) if isinstance(sources, dict) else [None]
     if any(not isinstance(one, dict) or one.keys() - _SOURCE for one in named):
         more.append("LayerSources with more than digest and size")
-    return [f"{_MANIFEST} has {key}" for key in more]
+    return [*names, *(f"{_MANIFEST} has {key}" for key in more)]
 
 
 def unreadable(path: Path, error: Exception) -> TnpuError:

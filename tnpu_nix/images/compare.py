@@ -137,7 +137,7 @@ def _flat(value: object, key: Key) -> Iterator[tuple[Key, object]]:
             yield from _flat(one, (*key, f"{number:03}"))
     elif key[-1:] == ("created",):
         yield key, _time(value)
-    elif value not in (None, "", [], False):
+    elif value is not None and value is not False and value not in ("", []):
         yield key, value
 
 

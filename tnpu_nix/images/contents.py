@@ -7,7 +7,6 @@ NAR, or from several layers, is read again and written to a temporary folder.
 from __future__ import annotations
 
 import hashlib
-import json
 import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from tnpu_nix.git import temporary_folder
 from tnpu_nix.images.model import CHUNK, Image
 from tnpu_nix.images.nar import OrderError, Parts, hash_tree
 from tnpu_nix.images.tar import Entry, Scanned, Sink, scan_tar
+from tnpu_nix.registry import document
 
 STORE = "nix/store"
 MANIFEST = "etc/tnpu/manifest.json"
@@ -61,7 +61,7 @@ class Contents:
 def parse_manifest(data: bytes) -> dict[str, Any]:
     """Return a manifest.json as it was parsed; empty if it is none."""
     try:
-        found = json.loads(data)
+        found = document.lenient(data)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

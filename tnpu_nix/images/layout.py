@@ -26,6 +26,7 @@ from tnpu_nix.registry import document, manifest
 from tnpu_nix.registry.manifest import Blob
 
 INDEX = "index.json"
+_LARGEST = 16 << 20  # bytes of a document
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,25 @@ def read(path: Path, name: str = "") -> Layout:
     """
 
     def content(digest: str) -> bytes:
-        return (path / blob(digest)).read_bytes()
+        return _file(path / blob(digest))
 
     try:
-        found = parse((path / INDEX).read_bytes(), content, path, name)
+        found = parse(_file(path / INDEX), content, path, name)
     except BROKEN_STREAM as error:
         raise _unreadable(path, error) from error
     return Layout(
         found.tag, found.config, found.layers, path, found.digest, oddities=found.oddities
     )
+
+
+def _file(path: Path) -> bytes:
+    if not path.is_file():
+        raise FileNotFoundError(f"it has no file {path.name}")
+    with path.open("rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ValueError(f"its {path.name} is larger than that of any image")
+    return data
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ refused here.
 from __future__ import annotations
 
 import posixpath
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from tnpu_nix.images.model import CHUNK, decompressed
-from tnpu_nix.images.tar import StrictHeader
+from tnpu_nix.images import plaintar
+from tnpu_nix.images.model import decompressed
+from tnpu_nix.images.plaintar import Member
 
 # A configuration has some ten kilobytes.
 _LARGEST_DOCUMENT = 16 << 20
@@ -60,24 +60,17 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         yield decompressed(file)
 
 
-def walk(stream: IO[bytes]) -> Iterator[tuple[str, tarfile.TarInfo, IO[bytes] | None]]:
-    """Yield (name, header, content of a file) of each member, in the order of the tar.
+def walk(stream: IO[bytes]) -> Iterator[tuple[str, Member, IO[bytes]]]:
+    """Yield (name, member, content) of each member, in the order of the tar.
 
     Raises:
-        ValueError: something follows the end, or a name leads out of the archive.
-        OSError, tarfile.TarError and what else a stream raises that is cut short or altered.
+        ValueError: others could read the tar otherwise, or a name leads out of it.
+        OSError, EOFError and what else a stream raises that is cut short or altered.
     """
-    with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK, tarinfo=StrictHeader) as tar:
-        for member in tar:
-            tar.members = []  # type: ignore[attr-defined]  # a stream has no use for them
-            name = posixpath.normpath(member.name).lstrip("/")
-            if ".." in member.name.split("/"):
-                raise ValueError(f"the name {member.name!r} leads out of it")
-            yield name, member, tar.extractfile(member) if member.isreg() else None
-        rest: IO[bytes] = tar.fileobj  # type: ignore[assignment]
-        while piece := rest.read(CHUNK):
-            if any(piece):
-                raise ValueError("something follows its end")
+    for member, content in plaintar.members(stream):
+        if ".." in member.name.split("/"):
+            raise ValueError(f"the name {member.name!r} leads out of it")
+        yield posixpath.normpath(member.name).lstrip("/"), member, content
 
 
 def read(stream: IO[bytes]) -> Members:
@@ -85,22 +78,20 @@ def read(stream: IO[bytes]) -> Members:
 
     Raises:
         ValueError: others could read it otherwise; the text says why.
-        OSError, tarfile.TarError and what else a stream raises that is cut short or altered.
+        OSError, EOFError and what else a stream raises that is cut short or altered.
     """
     found, folders, together = Members(), {"."}, 0
     for name, member, content in walk(stream):
-        if member.isdir():
+        if member.kind == "directory":
             folders.add(name)
             continue
         if name in found.sizes or name in found.links:
             raise ValueError(f"ambiguous, it holds {name} twice")
-        if member.issym():
-            found.links[name] = _target(name, member.linkname)
-        elif content is None:
-            raise ValueError(f"{name} is neither a file nor a folder")
+        if member.kind == "symlink":
+            found.links[name] = _target(name, member.target)
         else:
             found.sizes[name] = member.size
-            if (text := _document(member, content)) is not None:
+            if (text := _document(member.size, content)) is not None:
                 found.documents[name] = text
                 together += len(text)
         if together > _LARGEST_TOGETHER:
@@ -109,8 +100,8 @@ def read(stream: IO[bytes]) -> Members:
     return found
 
 
-def _document(member: tarfile.TarInfo, content: IO[bytes]) -> bytes | None:
-    if member.size > _LARGEST_DOCUMENT:
+def _document(size: int, content: IO[bytes]) -> bytes | None:
+    if size > _LARGEST_DOCUMENT:
         return None
     head = content.read(64)
     return head + content.read() if head.lstrip()[:1] in (b"{", b"[") else None

@@ -197,16 +197,51 @@ def decompressed(source: IO[bytes], said: bool | None = None) -> IO[bytes]:
         ValueError: it is not as was said.
     """
     first = source.read(4)
-    if said is not None and said != first.startswith((_GZIP, _ZSTD)):
+    if said is not None and said != first.startswith((_GZIP, _ZSTD, _XZ, _BZIP2)):
         raise ValueError(f"a layer is {'not ' if said else ''}compressed, unlike its media type")
     stream = cast(IO[bytes], _Peeked(first, source))
     if first.startswith(_GZIP):
         return cast(IO[bytes], igzip.IGzipFile(fileobj=stream))  # type: ignore[no-untyped-call]
     if first == _XZ:
-        return cast(IO[bytes], lzma.LZMAFile(stream))
+        return cast(IO[bytes], _Joined(stream, lzma.LZMADecompressor))
     if first.startswith(_BZIP2):
-        return cast(IO[bytes], bz2.BZ2File(stream))
+        return cast(IO[bytes], _Joined(stream, bz2.BZ2Decompressor))
     return cast(IO[bytes], _Zstd(stream)) if first == _ZSTD else stream
+
+
+class _Joined(io.RawIOBase):
+    """One or more xz or bzip2 streams, decompressed; nothing else may follow them.
+
+    The standard library's files pass over whatever comes after the first.
+    """
+
+    def __init__(
+        self, source: IO[bytes], kind: type[lzma.LZMADecompressor] | type[bz2.BZ2Decompressor]
+    ) -> None:
+        self._source, self._kind = source, kind
+        self._running = kind()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            return b"".join(iter(lambda: self.read(CHUNK), b""))
+        data = b""
+        while not data:
+            if self._running.eof:
+                rest = self._running.unused_data or self._source.read(CHUNK)
+                if not rest:
+                    return b""
+                self._running = self._kind()
+            elif self._running.needs_input:
+                rest = self._source.read(CHUNK)
+                if not rest:
+                    raise EOFError("it is cut off")
+            else:
+                rest = b""
+            data = self._running.decompress(rest, size)
+        return data
 
 
 class _Zstd(io.RawIOBase):

@@ -47,6 +47,7 @@ def pull(repository: Repository, where: str, file: Path, watch: Watcher) -> Pull
     Raises:
         TnpuError: the image is not to be had, or is damaged, or the file cannot be written.
     """
+    file = _target(file)
     found = repository.image(where)
     config = repository.config(found.manifest)
     temporary = file.with_name(f".{file.name}.{os.getpid()}.part")
@@ -63,6 +64,16 @@ def pull(repository: Repository, where: str, file: Path, watch: Watcher) -> Pull
             temporary.unlink()
     image = str(repository.reference.tagged(where)) if ":" not in where else where
     return Pulled(str(file), image, found.digest, len(found.manifest.layers), size + len(config))
+
+
+def _target(file: Path) -> Path:
+    """Return the file to be replaced: what a link leads to, and never a device or a pipe."""
+    target = file.resolve()
+    if target.exists() and not target.is_file():
+        raise TnpuError(
+            f"{file} is no file that can be replaced", "name another, or leave --to out"
+        )
+    return target
 
 
 def _write(

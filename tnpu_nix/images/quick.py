@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 
 from tnpu_nix import fingerprint
 from tnpu_nix.images import tag as image_tag
@@ -68,7 +69,7 @@ def answered(arguments: list[str]) -> bool:
         if github is not None:
             with open(github, "a") as file:  # noqa: PTH123
                 file.write(hit["github"])
-    except (LookupError, OSError, ValueError, TypeError):
+    except Exception:  # whatever it was: the command itself finds it, and has words for it
         return False
     sys.stderr.write(hit["warning"] if offline else "")
     sys.stdout.write(f"{hit['image']}\n")
@@ -146,10 +147,14 @@ def _request(
     line: Any = socket.create_connection((name, port_number), _TIMEOUT)
     if scheme == "https":
         line = _wrapped(line, name, certificates)
-    answer = b""
+    answer, until = b"", time.monotonic() + _TIMEOUT
     with line:
         line.sendall("\r\n".join([*lines, "", ""]).encode())
-        while len(answer) < _MOST and (part := line.recv(1 << 16)):
+        while len(answer) < _MOST and not (method == "HEAD" and b"\r\n\r\n" in answer):
+            if time.monotonic() > until:
+                raise TimeoutError
+            if not (part := line.recv(1 << 16)):
+                break
             answer += part
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *fields = head.decode("latin-1").split("\r\n")

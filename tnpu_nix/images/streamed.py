@@ -33,7 +33,7 @@ class Streamed(Image):
         with process.stream_stdout(argv, env=self.nix.environment()) as stream:
             try:
                 for name, _, content in members.walk(stream):
-                    if name in left and content is not None:
+                    if name in left:
                         yield name, content
             except BROKEN_STREAM as error:
                 raise archive.unreadable(self.script, error) from error

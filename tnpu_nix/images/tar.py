@@ -62,11 +62,11 @@ class Scanned:
 Sink = Callable[[str, Entry, Iterator[bytes]], None]
 
 
-class StrictHeader(tarfile.TarInfo):
+class _Strict(tarfile.TarInfo):
     """A tar's header of which Python's tarfile does not pass over what it cannot read."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> StrictHeader:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Strict:
         try:
             return super().frombuf(buf, encoding, errors)
         except tarfile.HeaderError as error:
@@ -91,7 +91,7 @@ def scan_tar(tar: IO[bytes], name: str, sink: Sink | None = None, keep: str = ""
     scanning = _Scanning(sink, keep)
     try:
         with tarfile.open(
-            fileobj=cast(IO[bytes], checked), mode="r|", bufsize=CHUNK, tarinfo=StrictHeader
+            fileobj=cast(IO[bytes], checked), mode="r|", bufsize=CHUNK, tarinfo=_Strict
         ) as archive:
             for member in archive:
                 archive.members = []  # type: ignore[attr-defined]  # a stream has no use for them

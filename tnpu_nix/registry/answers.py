@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from urllib3.exceptions import (
 )
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.registry import credentials
+from tnpu_nix.registry import credentials, document
 from tnpu_nix.registry.credentials import PASSWORD_VARIABLE, USER_VARIABLE, Credentials
 from tnpu_nix.registry.reference import Reference
 
@@ -128,7 +127,7 @@ def _shown(who: Credentials) -> str:
 def _said(body: bytes) -> tuple[tuple[str, ...], list[str]]:
     """Return the codes and messages of a registry's error document."""
     try:
-        errors = json.loads(body)["errors"]
+        errors = document.lenient(body)["errors"]
         codes = tuple(str(one.get("code", "")) for one in errors)
         texts = [str(one.get("message") or one.get("code", "")).strip()[:200] for one in errors]
     except (ValueError, KeyError, TypeError, AttributeError):

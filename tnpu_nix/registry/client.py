@@ -15,7 +15,7 @@ from tnpu_nix.registry import document
 from tnpu_nix.registry import manifest as manifests
 from tnpu_nix.registry.http import Patience, Response, Transport
 from tnpu_nix.registry.manifest import DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST
-from tnpu_nix.registry.reference import Reference
+from tnpu_nix.registry.reference import Reference, is_digest
 
 ACCEPT = ", ".join((DOCKER_MANIFEST, OCI_MANIFEST, DOCKER_LIST, OCI_INDEX))
 _ACCEPT = {"Accept": ACCEPT}
@@ -125,7 +125,8 @@ class Repository:
         )
         if answer.status == 404:
             return None
-        return answer.headers.get("Docker-Content-Digest") or self.manifest(tag).digest
+        said = answer.headers.get("Docker-Content-Digest", "")
+        return said if is_digest(said) else self.manifest(tag).digest
 
     def tags(self) -> list[str]:
         """Return the repository's tags as the registry orders them; none if it is not there."""
@@ -133,14 +134,16 @@ class Repository:
         if answer.status == 404:
             return []
         tags = self.transport.json(answer.data, "a list of tags").get("tags")
-        return [str(tag) for tag in tags or []]
+        return [str(tag) for tag in tags] if isinstance(tags, list) else []
 
     def blob_size(self, digest: str) -> int | None:
         """Return a blob's size in bytes; None if the repository does not have it."""
         answer = self.transport.request(
             "HEAD", f"blobs/{digest}", accept=(200, 404), what=f"blob {digest}"
         )
-        return int(answer.headers.get("Content-Length", "0")) if answer.status == 200 else None
+        size = answer.headers.get("Content-Length", "")
+        known = int(size) if size.isascii() and size.isdigit() else 0
+        return known if answer.status == 200 else None
 
     def has_blob(self, digest: str) -> bool:
         """Tell whether the repository has a blob."""

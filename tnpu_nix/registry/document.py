@@ -16,6 +16,20 @@ from tnpu_nix.registry.reference import is_digest
 Object = dict[str, Any]
 # Objects whose names are data, where Go does tell upper from lower case.
 _MAPS = ("Labels", "Volumes", "ExposedPorts", "annotations")
+# What Go finds under any spelling: the fields of manifests, indexes and configurations of OCI, and
+# those of Docker's (its image/spec and api/types/container/config.go).
+_FIELDS = """
+schemaVersion mediaType artifactType config layers manifests subject annotations digest size urls
+data platform os architecture variant os.version os.features Config RepoTags Layers Parent
+LayerSources created author rootfs history type diff_ids created_by comment empty_layer container
+container_config docker_version id parent User ExposedPorts Env Entrypoint Cmd Volumes WorkingDir
+Labels StopSignal StopTimeout Healthcheck OnBuild Shell ArgsEscaped Hostname Domainname AttachStdin
+AttachStdout AttachStderr Tty OpenStdin StdinOnce Image MacAddress NetworkDisabled Memory MemorySwap
+CpuShares CpuSet
+"""
+_SPELLINGS: dict[str, set[str]] = {}
+for _field in _FIELDS.split():
+    _SPELLINGS.setdefault(_field.casefold(), set()).add(_field)
 
 
 def parse(data: bytes) -> Object:
@@ -42,6 +56,18 @@ def parse_any(data: bytes) -> Any:
     return found
 
 
+def lenient(data: bytes) -> Any:
+    """Return what a JSON text says that is not of an image, as Python reads it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
 def _once(pairs: list[tuple[str, Any]]) -> Object:
     found: Object = {}
     for name, value in pairs:
@@ -55,13 +81,21 @@ def _check_case(value: Any, is_map: bool = False) -> None:
     if isinstance(value, dict):
         folded: dict[str, str] = {}
         for name, one in value.items():
-            other = folded.setdefault(name.casefold(), name)
-            if other != name and not is_map:
-                raise ValueError(f"ambiguous, it has both {other!r} and {name!r}")
+            if not is_map:
+                _check_name(name, folded)
             _check_case(one, name in _MAPS)
     elif isinstance(value, list):
         for one in value:
             _check_case(one)
+
+
+def _check_name(name: str, others: dict[str, str]) -> None:
+    other = others.setdefault(name.casefold(), name)
+    if other != name:
+        raise ValueError(f"ambiguous, it has both {other!r} and {name!r}")
+    known = _SPELLINGS.get(name.casefold())
+    if known is not None and name not in known:
+        raise ValueError(f"ambiguous, it has {name!r}, which others take for {min(known)!r}")
 
 
 def _no_constant(name: str) -> Any:

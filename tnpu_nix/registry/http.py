@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import json
+import re
 import ssl
 import time
 import urllib.request
@@ -24,7 +24,7 @@ from urllib3.exceptions import (
 
 from tnpu_nix import __version__
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.registry import credentials
+from tnpu_nix.registry import credentials, document
 from tnpu_nix.registry.answers import Challenge, RegistryError, challenge, refused, unreachable
 from tnpu_nix.registry.credentials import Credentials
 from tnpu_nix.registry.reference import Reference
@@ -35,7 +35,10 @@ Response = urllib3.BaseHTTPResponse
 _RETRIED = (429, 500, 502, 503, 504)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LONGEST_PAUSE = 20.0
+_LARGEST = 16 << 20  # bytes of a manifest or any other document; registries take 4 MiB
 # Where docker and podman keep the certificates of registries' own CAs, below a registry's host.
+# What can stand in a header, of which the token becomes a part.
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 _CERTIFICATE_FOLDERS = ("/etc/docker/certs.d", "/etc/containers/certs.d")
 
 
@@ -54,7 +57,7 @@ class Patience:
 
     def pause(self, failures: int, said: str | None = None) -> float:
         """Return the seconds to wait after so many failures; *said* is a Retry-After header."""
-        if said is not None and said.isdigit():
+        if said is not None and said.isascii() and said.isdigit():
             return min(float(said), _LONGEST_PAUSE)
         return min(0.5 * 2.0 ** (failures - 1), _LONGEST_PAUSE)
 
@@ -96,6 +99,10 @@ def _pool(scheme: str, host: str) -> urllib3.PoolManager:
         ssl_context=tls,
         maxsize=8,
     )
+
+
+class _Read(urllib3.HTTPResponse):
+    """An answer whose body has been read."""
 
 
 class Transport:
@@ -147,7 +154,7 @@ class Transport:
         tries: int | None = None,
         what: str = "",
     ) -> Response:
-        """Make one request.
+        """Make one request, as often as it takes.
 
         Args:
             path: below the repository (``manifests/…``), or a URL that the registry gave.
@@ -158,12 +165,33 @@ class Transport:
 
         Raises:
             RegistryError: the registry answered with another status.
-            TnpuError: there is no answer.
+            TnpuError: there is no answer, or none that a registry gives.
         """
+        try:
+            return self._tried(method, path, headers or {}, body, accept, preload, tries, what)
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, HTTPError):
+                raise self.unreachable(error) from error
+            # What it says may repeat what we sent, the authorization too.
+            raise self._misconfigured(
+                "answers as no registry does (a bad header or URL)"
+            ) from error
+
+    def _tried(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: Body | None,
+        accept: tuple[int, ...],
+        preload: bool,
+        tries: int | None,
+        what: str,
+    ) -> Response:
         most = tries or self.patience.tries
         for failures in range(1, most + 1):
             try:
-                answer = self._authorized(method, path, dict(headers or {}), body, preload)
+                answer = self._authorized(method, path, dict(headers), body, preload)
             except HTTPError as error:
                 if failures == most or isinstance(error, SSLError | ReadTimeoutError):
                     raise self.unreachable(error) from error
@@ -188,7 +216,7 @@ class Transport:
         self.request("GET", "/v2/", accept=(200, 404), what="API")
 
     def _refusal(self, method: str, what: str, answer: Response) -> RegistryError:
-        said = answer.data[: 1 << 16] if method != "HEAD" else b""
+        said = b"" if method == "HEAD" else self._whole(answer).data[: 1 << 16]
         return refused(self.reference, method, what, answer.status, said, self._credentials)
 
     def _url(self, path: str) -> str:
@@ -212,7 +240,7 @@ class Transport:
         wanted = challenge(answer.headers.get("WWW-Authenticate", ""))
         if wanted is None or not self._answer(wanted) or isinstance(body, Iterator):
             return answer
-        answer.drain_conn()
+        answer.close()
         return self._follow(method, self._url(path), headers, body, preload)
 
     def _settle(self) -> None:
@@ -240,7 +268,7 @@ class Transport:
             where = answer.headers.get("Location")
             if answer.status not in _REDIRECTS or where is None or method not in ("GET", "HEAD"):
                 return answer
-            answer.drain_conn()
+            answer.close()
             target = urljoin(url, where)
             if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
                 raise self._misconfigured("redirects from https to plain http")
@@ -251,7 +279,9 @@ class Transport:
         self, method: str, url: str, headers: dict[str, str], body: Body | None, preload: bool
     ) -> Response:
         parts = urlsplit(url)
-        return _pool(parts.scheme, parts.netloc).request(
+        if parts.scheme not in ("http", "https"):
+            raise self._misconfigured(f"leads to {parts.scheme or 'nowhere'!r}, which is not HTTP")
+        answer = _pool(parts.scheme, parts.netloc).request(
             method,
             url,
             headers={"User-Agent": f"tnpu-nix/{__version__}", **headers},
@@ -260,9 +290,24 @@ class Transport:
             timeout=urllib3.Timeout(connect=self.patience.connect, read=self.patience.read),
             retries=False,
             redirect=False,
-            preload_content=preload,
+            preload_content=False,
             decode_content=False,
         )
+        return self._whole(answer) if preload and method != "HEAD" else answer
+
+    def _whole(self, answer: Response) -> Response:
+        """Return an answer with its body, which is a document's: neither large nor long to come."""
+        if answer.closed or isinstance(answer, _Read):
+            return answer
+        data, until = b"", time.monotonic() + 2 * self.patience.read
+        try:
+            while piece := answer.read1(1 << 16, decode_content=False):
+                data += piece
+                if len(data) > _LARGEST or time.monotonic() > until:
+                    raise self._misconfigured("gives an answer without end")
+        finally:
+            answer.close()
+        return _Read(data, answer.headers, answer.status)
 
     def _answer(self, wanted: Challenge) -> bool:
         """Get the authorization that was asked for; False if there is nothing new to try."""
@@ -300,7 +345,7 @@ class Transport:
             raise self._refusal("GET" if not self._writing else "PUT", "token", answer)
         content = self.json(answer.data, "an answer of its token service")
         token = content.get("token") or content.get("access_token")
-        if not isinstance(token, str):
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise self._misconfigured("has a token service that gives no tokens")
         return token
 
@@ -311,7 +356,7 @@ class Transport:
             TnpuError: it is none.
         """
         try:
-            content = json.loads(raw)
+            content = document.lenient(raw)
         except ValueError:
             content = None
         if not isinstance(content, dict):
