@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import copy
 import json
-import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.altered import Parts
-from tests.forged import AMD64, CONFIG, EVIL, INDEX, MANIFEST, Docker, Forge, Forgery, twice
+from tests.forged import (
+    AMD64,
+    CONFIG,
+    EVIL,
+    INDEX,
+    MANIFEST,
+    Docker,
+    Forge,
+    Forgery,
+    publish,
+    twice,
+)
 from tests.registry import Registry, registry
 from tests.verifying import Bench
 
@@ -71,6 +81,12 @@ def other_case_of_a_setting(it: Forgery) -> bytes:
     return json.dumps(other).encode()
 
 
+def a_field_of_other_case_alone(it: Forgery) -> bytes:
+    other = copy.deepcopy(it.config)
+    other["config"]["volumes"] = {"/nix/store": {}}
+    return json.dumps(other).encode()
+
+
 def sixteen_bits(it: Forgery) -> bytes:
     return json.dumps(it.config).encode("utf-16")
 
@@ -83,6 +99,7 @@ def sixteen_bits(it: Forgery) -> bytes:
         (other_case_below_rootfs, "both 'diff_ids' and 'Diff_IDs'"),
         (other_case_at_the_top, "both 'config' and 'Config'"),
         (other_case_of_a_setting, "both 'Env' and 'env'"),
+        (a_field_of_other_case_alone, "'volumes', which others take for 'Volumes'"),
         (sixteen_bits, "not UTF-8"),
     ],
 )
@@ -215,8 +232,8 @@ def test_every_part_of_a_configuration_is_compared(bench: Bench) -> None:
     config["config"]["Volumes"] = {"/nix/store": {}}
     config["config"]["ExposedPorts"] = {"22/tcp": {}}
     config["config"]["Labels"]["empty"] = ""
-    config["config"]["entrypoint"] = ["/bin/evil"]
     config["config"]["Healthcheck"] = {"Test": ["CMD", "/bin/evil"]}
+    config["config"]["StopTimeout"] = 0
     config["author"], config["os.version"] = "mallory", "7"
     config["rootfs"]["more"] = "evil"
     config["history"][0]["comment"] = "lies"
@@ -229,8 +246,8 @@ def test_every_part_of_a_configuration_is_compared(bench: Bench) -> None:
         "config -> ExposedPorts -> 22/tcp",
         "config -> Healthcheck -> Test",
         "config -> Labels -> empty",
+        "config -> StopTimeout",
         "config -> Volumes -> /nix/store",
-        "config -> entrypoint",
         "history -> 001 -> comment",
         "os.version",
         "rootfs -> more",
@@ -243,23 +260,6 @@ def hub(bench: Bench) -> Iterator[Registry]:
         yield made
 
 
-def put(hub: Registry, forgery: Forgery, tag: str, manifest: bytes, kind: str) -> None:
-    """Put an image into the registry, with a manifest of any form."""
-    for digest, data in forgery.blobs.items():
-        start = urllib.request.Request(f"http://{hub.host}/v2/lab/x/blobs/uploads/", method="POST")
-        with urllib.request.urlopen(start) as answer:
-            url = answer.headers["Location"]
-        url += f"{'&' if '?' in url else '?'}digest={digest}"
-        _put(url, data, "application/octet-stream")
-    _put(f"http://{hub.host}/v2/lab/x/manifests/{tag}", manifest, kind)
-
-
-def _put(url: str, data: bytes, kind: str) -> None:
-    request = urllib.request.Request(url, data, {"Content-Type": kind}, method="PUT")
-    with urllib.request.urlopen(request) as answer:
-        assert answer.status == 201
-
-
 def test_a_registry_is_read_as_strictly(bench: Bench, hub: Registry) -> None:
     forgery = Forgery(Parts(bench.parts.config, bench.parts.tag, bench.parts.layers[-1:]))
     for tag, manifest, word in (
@@ -267,7 +267,7 @@ def test_a_registry_is_read_as_strictly(bench: Bench, hub: Registry) -> None:
         ("twice", layers_twice(forgery), "'layers' twice"),
         ("config", json.dumps(forgery.manifest(config_twice(forgery))).encode(), "'config' twice"),
     ):
-        put(hub, forgery, tag, manifest, MANIFEST)
+        publish(f"{hub.host}/lab/x", forgery, tag, manifest, MANIFEST)
         bench.verify(f"{hub.host}/lab/x:{tag}").failed_with(word)
         pulled = bench.folder / "pulled.tar"
         done = bench.project.run(
@@ -278,9 +278,11 @@ def test_a_registry_is_read_as_strictly(bench: Bench, hub: Registry) -> None:
 
     for name in ("good", "evil"):
         manifest = forgery.manifest() if name == "good" else forgery.evil_manifest()
-        put(hub, forgery, name, json.dumps(manifest).encode(), MANIFEST)
+        publish(f"{hub.host}/lab/x", forgery, name, json.dumps(manifest).encode(), MANIFEST)
     for platforms in (variants, other_name_of_amd64):
-        put(hub, forgery, "index", json.dumps(platforms(forgery)).encode(), INDEX)
+        publish(
+            f"{hub.host}/lab/x", forgery, "index", json.dumps(platforms(forgery)).encode(), INDEX
+        )
         bench.verify(f"{hub.host}/lab/x:index").failed_with("several images")
 
 

@@ -152,7 +152,7 @@ def test_diff_of_two_equal_images_is_nothing(bench: Bench, layout: Path) -> None
     assert done.status == 0
     count = len(bench.new_parts.layers)
     assert f"layers: {count} of {count} are shared" in done.out
-    assert "who has A needs 0.0 kB" in done.out and "->" not in done.out
+    assert "who has A needs 0 B" in done.out and "->" not in done.out
 
 
 def test_diff_of_pins_says_what_is_rebuilt_and_finds_the_images_in_the_store(

@@ -175,6 +175,9 @@ def test_a_registry_with_a_token_service(lab: Lab, tmp_path: Path) -> None:
             for verb in ("ensure", "push", "ensure", "ensure"):
                 lab.made(verb, *target)
             assert server.tags(NAME) == {lab.tag()}
+            for text in (b'["x"]', b"null", b"[" * 200_000, b'{"token": ["x"]}'):
+                tokens.respond = lambda _path, text=text: text
+                lab.image("ensure", "--offline-profile", *target[:2]).failed_with("token")
     asked = [one for one in tokens.requests if "scope" in one]
     assert any("pull%2Cpush" in one for one in asked) and all("service=lab" in one for one in asked)
     pair = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()

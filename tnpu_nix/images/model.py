@@ -162,6 +162,30 @@ class Checked(io.RawIOBase):
             )
 
 
+def as_stream(pieces: Iterator[bytes]) -> IO[bytes]:
+    """Return an iterator of bytes as a stream."""
+    return cast(IO[bytes], _Pieces(pieces))
+
+
+class _Pieces(io.RawIOBase):
+    """An iterator of bytes as a stream."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._left = pieces, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            data, self._left = self._left + b"".join(self._pieces), b""
+            return data
+        if not self._left:
+            self._left = next(self._pieces, b"")
+        data, self._left = self._left[:size], self._left[size:]
+        return data
+
+
 class _Peeked(io.RawIOBase):
     """A stream whose first bytes have been read already."""
 

@@ -12,6 +12,7 @@ from typing import IO, Any, Protocol
 
 from tnpu_nix import pathinfo, process
 from tnpu_nix.errors import TnpuError
+from tnpu_nix.images.model import BROKEN_STREAM, CHUNK, Checked, as_stream, decompressed
 from tnpu_nix.nix import Nix
 from tnpu_nix.pathinfo import PathInfo
 from tnpu_nix.process import ProgramFailedError
@@ -88,9 +89,8 @@ def push(
     """
     known = KnownLayers(repository, root)
     result = Pushed()
-    failures = 0
+    failures = most = 0
     while True:
-        before = result.uploaded
         try:
             if failures:  # making the image again is for a registry that is there again
                 repository.transport.log_in()
@@ -101,10 +101,14 @@ def push(
             return _finish(read, repository, tag, result)
         except ProgramFailedError as error:
             raise _cannot_stream(error, nix) from error
+        except _FalseGuessError:
+            watch.say("an image in the registry names a layer that is another; it is sent anew")
         except TnpuError as error:
             if not is_passing(error):
                 raise
-            failures = failures + 1 if result.uploaded == before else 1
+            # A layer that is sent again and again is no progress.
+            failures = failures + 1 if known.count <= most else 1
+            most = max(most, known.count)
             if failures > repository.transport.patience.retries:
                 raise
             wait = 2.0 ** (failures - 1)
@@ -224,6 +228,12 @@ def _layer(
         watch.ended("there")
         return diff_id, blob
     layer = Compressed(content, lambda count: watch.moved(count, 0))
+    if named and (guess := known.guess(diff_id)):
+        if not _is_the_same(layer, guess, diff_id, repository):
+            known.distrust()
+            raise _FalseGuessError
+        watch.ended("there")
+        return diff_id, known.add(diff_id, guess)
     blob = upload_layer(repository, layer, lambda count: watch.moved(0, count))
     if named and layer.diff_id != diff_id:
         raise TnpuError(
@@ -235,6 +245,33 @@ def _layer(
     result.bytes_uploaded += blob.size
     watch.ended("pushed")
     return layer.diff_id, blob
+
+
+def _is_the_same(layer: Compressed, guess: Blob, diff_id: str, repository: Repository) -> bool:
+    """Tell whether a blob of the registry is a layer, which is read to its end for it."""
+    for _piece in layer.pieces():
+        pass
+    if (layer.digest, layer.size) == (guess.digest, guess.size):
+        return layer.diff_id == diff_id
+    # Compressed by another program, or something else: its content tells.
+    try:
+        hashed = Checked(decompressed(as_stream(repository.blob(guess.digest, guess.size))))
+        while hashed.read(CHUNK):
+            pass
+    except BROKEN_STREAM:
+        return False
+    except TnpuError as error:
+        if is_passing(error):
+            raise
+        return False  # damaged where it lies, or of a kind not known here
+    return hashed.digest == diff_id
+
+
+class _FalseGuessError(Exception):
+    """An image in the registry says of a blob that it is a layer, and it is not.
+
+    The layer has been read by then; the image is made again to send it.
+    """
 
 
 def _finish(read: _Read, repository: Repository, tag: str, result: Pushed) -> Pushed:

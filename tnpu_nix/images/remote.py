@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import IO, cast
+from typing import IO
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.images.model import CHUNK, Image, Layer, decompressed, layers_of, oddities_of
+from tnpu_nix.images.model import (
+    CHUNK,
+    Image,
+    Layer,
+    as_stream,
+    decompressed,
+    layers_of,
+    oddities_of,
+)
 from tnpu_nix.registry import client as registry
 from tnpu_nix.registry import document, reference
 
@@ -35,35 +42,16 @@ class Remote(Image):
         for digest, layer in {layer.member: layer for layer in self.layers}.items():
             if wanted is not None and digest not in wanted:
                 continue
-            stream = _Pieces(self.repository.blob(digest, layer.size))
+            stream = as_stream(self.repository.blob(digest, layer.size))
             yield digest, self._tar(stream, layer)
             while stream.read(CHUNK):
                 pass  # the digest is known to be right when all has come
 
-    def _tar(self, stream: _Pieces, layer: Layer) -> IO[bytes]:
+    def _tar(self, stream: IO[bytes], layer: Layer) -> IO[bytes]:
         try:
-            return decompressed(cast(IO[bytes], stream), layer.compressed)
+            return decompressed(stream, layer.compressed)
         except ValueError as error:
             raise TnpuError(f"{self.where} is no image: {error}", "push it anew") from error
-
-
-class _Pieces(io.RawIOBase):
-    """An iterator of bytes as a stream."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self._left = pieces, b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is None or size < 0:
-            data, self._left = self._left + b"".join(self._pieces), b""
-            return data
-        if not self._left:
-            self._left = next(self._pieces, b"")
-        data, self._left = self._left[:size], self._left[size:]
-        return data
 
 
 def read(text: str, plain_http: bool = False) -> Remote:

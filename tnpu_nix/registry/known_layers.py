@@ -14,7 +14,7 @@ from tnpu_nix.registry import document
 from tnpu_nix.registry.client import Repository
 from tnpu_nix.registry.upload import Blob
 
-_FILE = "layers.json"
+_FILE = "pushed-layers.json"
 _MOST_RECORDED = 4096
 # Each costs two requests; the newest image is not known by its tag.
 _MOST_TAGS = 32
@@ -29,7 +29,8 @@ class KnownLayers:
 
     A registry names a layer by the hash of its compressed bytes. What these were for a layer is
     told by a note of earlier pushes, and by the images that the repository holds: an image's
-    configuration lists the hashes of its uncompressed layers in the order of the manifest's.
+    configuration lists the hashes of its uncompressed layers in the order of the manifest's. What
+    an image says may be false, so it is a guess until it has been proven.
     """
 
     def __init__(self, repository: Repository, root: Path) -> None:
@@ -38,6 +39,7 @@ class KnownLayers:
         self._noted = _load(root).get(str(repository.reference.repository), {})
         self._there: dict[str, Blob] = {}
         self._elsewhere: dict[str, Blob] = {}
+        self._deceived = False
         self._images = self._blobs_of_images()
 
     def find(self, diff_id: str) -> Blob | None:
@@ -53,9 +55,27 @@ class KnownLayers:
             return self._there[diff_id]
         if (noted := self._noted.get(diff_id)) and self._is_there(noted):
             return self.add(diff_id, noted)
-        if (other := self._from_images(diff_id)) and self._is_there(other):
-            return self.add(diff_id, other)
         return None
+
+    def guess(self, diff_id: str) -> Blob | None:
+        """Return the blob that an image of the repository says to be a layer, if it is there.
+
+        Raises:
+            TnpuError: the registry does not answer.
+        """
+        if self._deceived:
+            return None
+        other = self._from_images(diff_id)
+        return other if other and self._is_there(other) else None
+
+    def distrust(self) -> None:
+        """Make no guesses any more: one was false."""
+        self._deceived = True
+
+    @property
+    def count(self) -> int:
+        """How many layers the repository was found to have, or was sent, so far."""
+        return len({**self._noted, **self._there})
 
     def doubt(self) -> None:
         """Ask again for what was found: the registry has been away, and may have lost it."""
