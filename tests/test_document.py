@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tnpu_nix.images.contents import parse_manifest
 from tnpu_nix.registry import document
 
 GOOD = {"rootfs": {"type": "layers", "diff_ids": []}}
@@ -46,6 +47,14 @@ GOOD = {"rootfs": {"type": "layers", "diff_ids": []}}
 def test_a_document_that_is_no_configuration_is_one_clear_error(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         document.configuration(text)
+
+
+def test_what_is_not_of_an_image_is_read_to_any_depth_or_not_at_all() -> None:
+    for text in (b"[" * 200_000, b"", b"\xff"):
+        with pytest.raises(ValueError, match=r"."):
+            document.lenient(text)
+        assert parse_manifest(text) == {}
+    assert document.lenient(b'{"Type": 1, "type": 2}') == {"Type": 1, "type": 2}
 
 
 def test_names_of_an_images_own_may_differ_in_case() -> None:

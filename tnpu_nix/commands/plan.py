@@ -52,7 +52,10 @@ def plan(
 ) -> None:
     """Show what building TARGET (tnpu-image by default) would do now; nothing is built."""
     if target not in flake.TARGETS:
-        raise click.UsageError(f"no target {target!r}; targets are {', '.join(flake.TARGETS)}")
+        meant = f"write --bump {bumped[-1]}={target} for a revision; " if bumped else ""
+        raise click.UsageError(
+            f"no target {target!r}; {meant}targets are {', '.join(flake.TARGETS)}"
+        )
     if picture is not None and picture.suffix not in _PICTURES:
         raise click.UsageError(f"--graph wants a file that ends in {' or '.join(_PICTURES)}")
     nix = nix_of(store, offline_profile)
