@@ -146,10 +146,7 @@ def _read(folder: Path, path: str) -> PathInfo | None:
 def _from_web(one: Cache, paths: Sequence[str], access: Access) -> Found:
     from tnpu_nix.cache import wire  # costs more time than a folder takes to answer
 
-    def ask(path: str | None) -> PathInfo | None:
-        if path is None:
-            greet(one, access)
-            return None
+    def ask(path: str) -> PathInfo | None:
         url = f"{one.address}/{narinfo.hash_part(path)}.narinfo"
         try:
             body, _ = wire.request(url, access)
@@ -157,8 +154,9 @@ def _from_web(one: Cache, paths: Sequence[str], access: Access) -> Found:
             return None
         return narinfo.parse(path, body.decode(errors="replace"))
 
-    answers = all_at_once(ask, [None, *paths], access)
-    return dict(zip(paths, answers[1:], strict=True))
+    # First, and alone: there is nothing to ask of a cache that is dead.
+    all_at_once(lambda it: greet(it, access), [one], access)
+    return dict(zip(paths, all_at_once(ask, paths, access), strict=True))
 
 
 def greet(one: Cache, access: Access) -> None:
