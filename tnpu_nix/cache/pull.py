@@ -97,7 +97,8 @@ def _refuse_to_build(
     lost = {name: its for name, its in lost.items() if its}
     if not lost:
         return
-    looked = [f"  {one.cache.url}: {one.trouble or 'does not have it'}" for one in answers]
+    wanted = [path for its in lost.values() for path in its]
+    looked = [f"  {one.cache.url}: {one.trouble or _lacks(one, wanted)}" for one in answers]
     details = [f"missing: {name}: {path}" for name, its in lost.items() for path in its]
     details += ["looked for in:", *looked]
     if all(one.trouble for one in answers):
@@ -106,6 +107,13 @@ def _refuse_to_build(
         what = f"in no cache: {', '.join(lost)}"
         hint = "`tnpu-nix build` and `tnpu-nix cache push`, where it may be built, put it there"
     raise TnpuError(f"{what}; nothing was built or fetched", hint, tuple(details))
+
+
+def _lacks(answer: Answer, paths: Sequence[str]) -> str:
+    """Return why a cache that answers does not give all of these paths."""
+    found = (answer.found.get(path) for path in paths)
+    faults = dict.fromkeys(info.fault for info in found if info is not None and info.fault)
+    return "; ".join(faults) or "does not have it"
 
 
 def _fetch(
@@ -135,10 +143,35 @@ def _fetch(
         others = [one for one in live if one not in failing]
         if not failing or not others:
             _sweep(log, nix)
+            if not failing and _without_one(paths, live, keys, nix, access, watch, say):
+                return
             raise _failed(log, live)
         for one in failing:
             say(f"going on without {one.address}: {reason}")
         live = others
+
+
+def _without_one(
+    paths: Sequence[str],
+    caches: Sequence[Cache],
+    keys: Sequence[str],
+    nix: Nix,
+    access: Access,
+    watch: Watcher,
+    say: Say,
+) -> bool:
+    """Try again without one cache, or with one alone; return whether some set gave all.
+
+    Nix does not always say which cache a fault is about, and one can cost it all the others.
+    """
+    for some in stores.subsets(caches):
+        log, status, failing = _realise(paths, some, keys, nix, access, watch)
+        if status == 0 and not failing:
+            bad = ", ".join(one.address for one in caches if one not in some)
+            say(f"going on without {bad}: with it, nix fails")
+            return True
+        _sweep(log, nix)
+    return False
 
 
 def _incoherent(
@@ -207,7 +240,9 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
             "`tnpu-nix cache verify` says which paths it is about",
             tail,
         )
-    if re.search(r"does not exist in binary cache|\.narinfo' is corrupt", said):
+    if re.search(
+        r"is incomplete|File exists|does not exist in binary cache|\.narinfo' is corrupt", said
+    ):
         return TnpuError(
             f"{where} does not hold together: it lacks, or garbles, what it says it has",
             "`tnpu-nix cache verify` names the paths, and the command that mends them",
@@ -224,6 +259,12 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
     ):
         return TnpuError(
             f"what {where} sends is not what its signature says: damaged or altered; not taken",
+            "`tnpu-nix cache verify` names the paths, and the command that mends them",
+            tail,
+        )
+    if re.search(r"build of '[^\n]*' failed|Assertion `", said):
+        return TnpuError(
+            f"what {where} has of this cannot be taken, and nix does not say why",
             "`tnpu-nix cache verify` names the paths, and the command that mends them",
             tail,
         )
