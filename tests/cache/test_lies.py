@@ -102,6 +102,7 @@ LIES: dict[str, Lie] = {
     "size": field("NarSize", "9" * 30),
     "address": field("CA", "fixed:r:sha256:" + "0" * 52),
     "deriver": field("Deriver", "../../x.drv"),
+    "signature": field("Sig", "lab-1:zzz"),
 }
 WORDS = {
     "priority": "the Priority in its nix-cache-info is no number",
@@ -114,11 +115,13 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("mode", LIES)
+@pytest.mark.parametrize("mode", WORDS)
 def test_a_good_cache_makes_up_for_one_that_lies(lab: Lab, liar: str, mode: str) -> None:
     bad = f"{liar}/{mode}"
     alone = lab.cache("pull", "pk", "--cache", bad)
     alone.failed_with(f"{bad}: {WORDS[mode]}")
+    if "narinfo" in WORDS[mode] and "nix-cache-info" not in WORDS[mode]:
+        alone.failed_with("`tnpu-nix cache verify` names the paths")
     shown = json.loads(lab.cache("status", "pk", "--json", "--cache", bad).out)
     assert shown["caches"][0]["trouble"] or shown["outputs"][0]["damaged"] == [bad], shown
     assert not shown["outputs"][0]["caches"] and lab.empty()
@@ -126,6 +129,15 @@ def test_a_good_cache_makes_up_for_one_that_lies(lab: Lab, liar: str, mode: str)
     pulled = lab.cache("pull", "pk", "--cache", bad, "--cache", lab.url)
     assert pulled.status == 0, pulled.err
     assert f"going on without {bad}: " in pulled.err and lab.in_store("pk").exists()
+
+
+def test_a_cache_is_left_out_that_nix_does_not_name(lab: Lab, liar: str) -> None:
+    bad = f"{liar}/signature"
+    alone = lab.cache("pull", "pk", "--cache", bad)
+    alone.failed_with(f"what {bad} has is not signed by a key")
+    pulled = lab.cache("pull", "pk", "--cache", bad, "--cache", lab.url)
+    assert pulled.status == 0, pulled.err
+    assert f"going on without {bad}: with it, nix fails" in pulled.err
 
 
 @pytest.mark.parametrize("mode", ["priority", "hash", "size", "address"])

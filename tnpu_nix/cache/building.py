@@ -32,6 +32,8 @@ _AT_A_CACHE = re.compile(
     r"|File exists|content-addressed|signature|invalid (?:hash|base)|importing|status 5\d\d"
 )
 
+_AT_A_BUILD = re.compile("builder for '|builder failed|Cannot build '")
+
 
 def _unwatched(running: dict[int, Activity], ended: Activity | None) -> None:
     pass
@@ -122,7 +124,8 @@ class _Run:
                 found = answer.found.get(asked)
                 # Of another path it is in any case: its name is not known here.
                 if found is not None and found.fault not in (None, narinfo.OTHER_PATH):
-                    bad[answer.cache] = f"{digest}.narinfo in it is no use: {found.fault}"
+                    fault = (found.fault or "").removeprefix("its narinfo ")
+                    bad[answer.cache] = f"{digest}.narinfo in it {fault}"
         for one, reason in bad.items():
             self.say(f"going on without {one.address}: {reason}")
         self.live = [one for one in self.live if one not in bad]
@@ -131,7 +134,7 @@ class _Run:
     def try_others(self, said: str) -> bool:
         """Go on with fewer caches after a failure that names none; return whether there are any."""
         if self.trials is None:
-            if not self.live or not _AT_A_CACHE.search(said):
+            if not self.live or _AT_A_BUILD.search(said) or not _AT_A_CACHE.search(said):
                 return False
             self.all, self.trials = self.live, [*stores.subsets(self.live), []]
         if not self.trials:

@@ -24,6 +24,42 @@ _NOT_OBEYED = re.compile(
     r"|you are not (?:a trusted user|privileged)|not a trusted user"
 )
 BROKE_OFF = re.compile(r"unable to download|is disabled|curl error|transfer of")
+_NO_FAULT_OF_A_CACHE = re.compile(r"No space left on device|disk is full|Read-only file system")
+_VERIFY = "`tnpu-nix cache verify` names the paths, and the command that mends them"
+# What nix says, what it means of the caches at {where}, and what to do; the first that fits counts.
+_CAUSES = (
+    (
+        _NOT_OBEYED.pattern,
+        "the Nix daemon does not take these caches from this user, whom it does not trust",
+        "its owner adds the lines of `tnpu-nix cache use daemon` to /etc/nix/nix.conf",
+    ),
+    (
+        "is not signed by any of the keys|lacks a valid signature|signature is not valid",
+        "what {where} has is not signed by a key that pins.toml trusts; it was not taken",
+        "if you trust its owner, put the public key into [cache] public-keys; "
+        "`tnpu-nix cache verify` says which paths it is about",
+    ),
+    (
+        r"is incomplete|does not exist in binary cache|\.narinfo' is corrupt",
+        "{where} does not hold together: it lacks, or garbles, what it says it has",
+        _VERIFY,
+    ),
+    (
+        BROKE_OFF.pattern,
+        "{where} broke off in the middle of a download",
+        "run the command again: what was fetched before is kept and whole",
+    ),
+    (
+        r"hash mismatch|(?i:lzma|zstd|xz|bad archive|input .*truncated|unexpected end)",
+        "what {where} sends is not what its signature says: damaged or altered; not taken",
+        _VERIFY,
+    ),
+    (
+        r"File exists|build of '[^\n]*' failed|Assertion `",
+        "what {where} has of this cannot be taken, and nix does not say why",
+        _VERIFY,
+    ),
+)
 
 
 def pull(
@@ -106,6 +142,8 @@ def _refuse_to_build(
     else:
         what = f"in no cache: {', '.join(lost)}"
         hint = "`tnpu-nix build` and `tnpu-nix cache push`, where it may be built, put it there"
+        if any((info := one.found.get(path)) and info.fault for one in answers for path in wanted):
+            hint = _VERIFY
     raise TnpuError(f"{what}; nothing was built or fetched", hint, tuple(details))
 
 
@@ -143,7 +181,12 @@ def _fetch(
         others = [one for one in live if one not in failing]
         if not failing or not others:
             _sweep(log, nix)
-            if not failing and _without_one(paths, live, keys, nix, access, watch, say):
+            known = _NO_FAULT_OF_A_CACHE.search(_said(log)) or _NOT_OBEYED.search(_said(log))
+            if (
+                not failing
+                and not known
+                and _without_one(paths, live, keys, nix, access, watch, say)
+            ):
                 return
             raise _failed(log, live)
         for one in failing:
@@ -227,45 +270,8 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
     details = tuple(dict.fromkeys(line.strip()[:300] for line in said.splitlines() if line.strip()))
     tail = details[-6:]
     where = ", ".join(one.address for one in caches)
-    if _NOT_OBEYED.search(said):
-        return TnpuError(
-            "the Nix daemon does not take these caches from this user, whom it does not trust",
-            "its owner adds the lines of `tnpu-nix cache use daemon` to /etc/nix/nix.conf",
-            tail,
-        )
-    if "is not signed by any of the keys" in said or "lacks a valid signature" in said:
-        return TnpuError(
-            f"what {where} has is not signed by a key that pins.toml trusts; it was not taken",
-            "if you trust its owner, put the public key into [cache] public-keys; "
-            "`tnpu-nix cache verify` says which paths it is about",
-            tail,
-        )
-    if re.search(
-        r"is incomplete|File exists|does not exist in binary cache|\.narinfo' is corrupt", said
-    ):
-        return TnpuError(
-            f"{where} does not hold together: it lacks, or garbles, what it says it has",
-            "`tnpu-nix cache verify` names the paths, and the command that mends them",
-            tail,
-        )
-    if BROKE_OFF.search(said):
-        return TnpuError(
-            f"{where} broke off in the middle of a download",
-            "run the command again: what was fetched before is kept and whole",
-            tail,
-        )
-    if re.search(
-        r"hash mismatch|(?i:lzma|zstd|xz|bad archive|input .*truncated|unexpected end)", said
-    ):
-        return TnpuError(
-            f"what {where} sends is not what its signature says: damaged or altered; not taken",
-            "`tnpu-nix cache verify` names the paths, and the command that mends them",
-            tail,
-        )
-    if re.search(r"build of '[^\n]*' failed|Assertion `", said):
-        return TnpuError(
-            f"what {where} has of this cannot be taken, and nix does not say why",
-            "`tnpu-nix cache verify` names the paths, and the command that mends them",
-            tail,
-        )
+    if not _NO_FAULT_OF_A_CACHE.search(said):
+        for pattern, what, hint in _CAUSES:
+            if re.search(pattern, said):
+                return TnpuError(what.format(where=where), hint, tail)
     return failure("pulling", said, tail)
