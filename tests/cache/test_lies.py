@@ -140,7 +140,7 @@ def test_a_cache_is_left_out_that_nix_does_not_name(lab: Lab, liar: str) -> None
     assert f"going on without {bad}: with it, nix fails" in pulled.err
 
 
-@pytest.mark.parametrize("mode", ["priority", "hash", "size", "address"])
+@pytest.mark.parametrize("mode", ["priority", "hash", "size", "address", "signature"])
 def test_a_build_goes_on_without_a_cache_that_lies(lab: Lab, liar: str, mode: str) -> None:
     bad = f"{liar}/{mode}"
     edit(lab.project, substituters=[bad, lab.url])

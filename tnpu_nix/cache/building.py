@@ -53,7 +53,8 @@ def with_caches(
 
     What was built or fetched before that stays, and is not built or fetched again. A path that a
     cache has damaged is named and, if no other cache has it, built here, and it alone: what refers
-    to it may still be fetched.
+    to it may still be fetched. Where nix fails at a cache and does not say at which, each is left
+    out in turn, and at last all of them.
 
     Args:
         watch: told of the building of such paths.
@@ -105,7 +106,7 @@ class _Run:
     live: list[Cache]
     tell: Teller
     trials: list[list[Cache]] | None = None  # sets of caches still to be tried
-    all: list[Cache] = field(default_factory=list)  # before the first of them
+    answering: list[Cache] = field(default_factory=list)  # before the first of them
     made: list[Activity] = field(default_factory=list)  # what was built in their place
 
     def reading(self, fallback: bool) -> Nix:
@@ -136,11 +137,11 @@ class _Run:
         if self.trials is None:
             if not self.live or _AT_A_BUILD.search(said) or not _AT_A_CACHE.search(said):
                 return False
-            self.all, self.trials = self.live, [*stores.subsets(self.live), []]
+            self.answering, self.trials = self.live, [*stores.subsets(self.live), []]
         if not self.trials:
             return False
         self.live = self.trials.pop(0)
-        bad = ", ".join(one.address for one in self.all if one not in self.live)
+        bad = ", ".join(one.address for one in self.answering if one not in self.live)
         self.say(f"trying without {bad}: nix failed, and does not say at which cache")
         return True
 
