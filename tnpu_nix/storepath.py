@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from collections.abc import Sequence
 
 STORE = "/nix/store"
 _DIGITS = "0123456789abcdfghijklmnpqrsvwxyz"  # no e, o, t, u
+_SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}  # bytes of hashes
 _LENGTH = 20  # bytes of the hash in a store path
 
 
@@ -43,8 +46,67 @@ def fixed_output_path(sri_hash: str, name: str) -> str:
     Source: Nix's manual, "Complete Store Path Calculation", for what has the content address of a
     recursive sha256 and no references.
     """
-    digest = base64.b64decode(sri_hash.removeprefix("sha256-")).hex()
-    whole = hashlib.sha256(f"source:sha256:{digest}:{STORE}:{name}".encode()).digest()
+    digest = base64.b64decode(sri_hash.removeprefix("sha256-"))
+    return _store_path("source", digest, name)
+
+
+def digest_of(text: str) -> tuple[str, bytes]:
+    """Return the algorithm and the bytes of a hash as Nix writes it.
+
+    That is ``ALGORITHM:`` with base16 or base32, or SRI.
+
+    Raises:
+        ValueError: it is none.
+    """
+    algorithm, separator, digits = text.partition(":" if ":" in text else "-")
+    size = _SIZES.get(algorithm, 0)
+    if separator == "-":
+        found = base64.b64decode(digits, validate=True)
+    elif len(digits) == 2 * size:
+        found = bytes.fromhex(digits)
+    else:
+        number = 0
+        for character in digits:
+            number = number * 32 + _DIGITS.index(character)
+        if number >> 8 * size or base32(number.to_bytes(size, "little")) != digits:
+            raise ValueError(f"{text!r} is no hash")
+        return algorithm, number.to_bytes(size, "little")
+    if not size or len(found) != size:
+        raise ValueError(f"{text!r} is no hash")
+    return algorithm, found
+
+
+def content_addressed_path(
+    address: str, name: str, references: Sequence[str], refers_to_itself: bool
+) -> str:
+    """Return the store path of what has a content address, as narinfos give it in ``CA:``.
+
+    Args:
+        references: store paths, without the path's own.
+
+    Source: Nix's manual, as for `fixed_output_path`.
+
+    Raises:
+        ValueError: it is no such address.
+    """
+    found = re.fullmatch(r"(text|fixed):(r:)?([a-z0-9]+:[0-9a-z]+)", address)
+    if found is None or (found[1] == "text" and found[2]):
+        raise ValueError(f"{address!r} is no content address")
+    algorithm, digest = digest_of(found[3])
+    listed = "".join(f":{one}" for one in sorted(references))
+    if algorithm == "sha256" and found[1] == "text":
+        return _store_path(f"text{listed}", digest, name)
+    if algorithm == "sha256" and found[2]:
+        return _store_path(f"source{listed}{':self' if refers_to_itself else ''}", digest, name)
+    if found[1] == "text" or references or refers_to_itself:
+        raise ValueError(f"{address!r} cannot have references")
+    inner = f"fixed:out:{found[2] or ''}{algorithm}:{digest.hex()}:"
+    return _store_path("output:out", hashlib.sha256(inner.encode()).digest(), name)
+
+
+def _store_path(kind: str, digest: bytes, name: str) -> str:
+    """Return the store path of a kind of object with that sha256."""
+    whole = hashlib.sha256(f"{kind}:sha256:{digest.hex()}:{STORE}:{name}".encode()).digest()
     folded = bytearray(_LENGTH)
     for place, byte in enumerate(whole):
         folded[place % _LENGTH] ^= byte

@@ -195,8 +195,9 @@ def test_a_cache_in_trouble_is_named_and_the_others_are_used(
 
 def test_a_wrong_password_is_not_shown(lab: Lab, nginx: Callable[[Path], Nginx]) -> None:
     server = nginx(lab.folder)
-    done = lab.cache("pull", "pk", "--cache", server.url, "--netrc", server.netrc("wrongword"))
-    done.failed_with("it asks for a password (401)")
+    wrong = server.netrc("wrongword").rename(server.own / "netrc")
+    done = lab.cache("pull", "pk", "--cache", server.url, "--netrc", wrong)
+    done.failed_with(f"it refuses the password of {wrong} (401)")
     assert "wrongword" not in done.err + done.out
     right = lab.cache("pull", "pk", "--cache", server.url, "--netrc", server.netrc())
     assert right.status == 0 and "hush" not in right.err + right.out

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from tnpu_nix.errors import TnpuError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _WORKERS = 16
+_MOMENT = 0.5  # seconds
 
 
 class UnavailableError(Exception):
@@ -56,6 +59,8 @@ def all_at_once(
 ) -> list[Result]:
     """Call a function with all items beside each other; return the results in order.
 
+    After an error no further call begins.
+
     Raises:
         UnavailableError: for a time-out's length no call has ended.
     """
@@ -76,16 +81,34 @@ def all_at_once(
                 ended.put((number, error))
 
     # Daemons: one that hangs in a name server's silence must not hold the command up.
-    for _ in range(min(_WORKERS, len(items))):
-        threading.Thread(target=work, daemon=True).start()
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(_WORKERS, len(items)))]
+    for worker in workers:
+        worker.start()
     results: dict[int, Result] = {}
     while len(results) < len(items):
         try:
             # A moment more than a request has: its own reason is the better one.
             number, outcome = ended.get(timeout=access.timeout + 0.5)
         except queue.Empty:
+            _empty(waiting)
             raise UnavailableError(access.no_answer) from None
         if isinstance(outcome, Exception):
+            _empty(waiting)
+            _join(workers)
             raise outcome
         results[number] = outcome
+    _join(workers)
     return [results[number] for number in range(len(items))]
+
+
+def _empty(waiting: queue.SimpleQueue[int]) -> None:
+    with contextlib.suppress(queue.Empty):
+        while True:
+            waiting.get_nowait()
+
+
+def _join(workers: Sequence[threading.Thread]) -> None:
+    """Wait a moment for what still runs: OpenSSL may crash if the process ends under it."""
+    until = time.monotonic() + _MOMENT
+    for worker in workers:
+        worker.join(max(0.0, until - time.monotonic()))

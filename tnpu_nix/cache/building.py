@@ -26,6 +26,15 @@ _REFUSED = re.compile(r"some substitutes for the outputs of derivation '([^']+\.
 _CORRUPT = re.compile(r"NAR info file '([0-9a-z]{32})\.narinfo' is corrupt")
 
 
+# What else it says, or dies with, when it is at a cache and not at a build.
+_AT_A_CACHE = re.compile(
+    r"Assertion `|terminate called|stoi|NAR info|narinfo|substitut|binary cache|is incomplete"
+    r"|File exists|content-addressed|signature|invalid (?:hash|base)|importing|status 5\d\d"
+)
+
+_AT_A_BUILD = re.compile("builder for '|builder failed|Cannot build '")
+
+
 def _unwatched(running: dict[int, Activity], ended: Activity | None) -> None:
     pass
 
@@ -44,7 +53,8 @@ def with_caches(
 
     What was built or fetched before that stays, and is not built or fetched again. A path that a
     cache has damaged is named and, if no other cache has it, built here, and it alone: what refers
-    to it may still be fetched.
+    to it may still be fetched. Where nix fails at a cache and does not say at which, each is left
+    out in turn, and at last all of them.
 
     Args:
         watch: told of the building of such paths.
@@ -62,6 +72,7 @@ def with_caches(
             say(f"going on without {answer.cache.address}: {answer.trouble}")
     run = _Run(keys, nix, access, say, watch, live, Teller(say, "taken from elsewhere, or built"))
     fallback = False
+    first: TnpuError | None = None
     while True:
         try:
             result = build(run.reading(fallback))
@@ -71,7 +82,10 @@ def with_caches(
             if run.leave_out(said):
                 continue
             if not refused or fallback:
-                raise
+                first = first or error
+                if run.try_others(said):
+                    continue
+                raise first from None
             prepare(nix)
             # If that did not do: whatever else is not given is built, with what refers to it.
             fallback = not run.make_up_for(refused)
@@ -91,6 +105,8 @@ class _Run:
     watch: Watcher
     live: list[Cache]
     tell: Teller
+    trials: list[list[Cache]] | None = None  # sets of caches still to be tried
+    answering: list[Cache] = field(default_factory=list)  # before the first of them
     made: list[Activity] = field(default_factory=list)  # what was built in their place
 
     def reading(self, fallback: bool) -> Nix:
@@ -107,12 +123,27 @@ class _Run:
             asked = f"{narinfo.STORE}/{digest}-x"
             for answer in stores.ask_all(self.live, [asked], self.nix, self.access):
                 found = answer.found.get(asked)
-                if found is not None and found.fault == narinfo.UNREADABLE:
-                    bad[answer.cache] = f"{digest}.narinfo in it cannot be read"
+                # Of another path it is in any case: its name is not known here.
+                if found is not None and found.fault not in (None, narinfo.OTHER_PATH):
+                    fault = (found.fault or "").removeprefix("its narinfo ")
+                    bad[answer.cache] = f"{digest}.narinfo in it {fault}"
         for one, reason in bad.items():
             self.say(f"going on without {one.address}: {reason}")
         self.live = [one for one in self.live if one not in bad]
         return bool(bad)
+
+    def try_others(self, said: str) -> bool:
+        """Go on with fewer caches after a failure that names none; return whether there are any."""
+        if self.trials is None:
+            if not self.live or _AT_A_BUILD.search(said) or not _AT_A_CACHE.search(said):
+                return False
+            self.answering, self.trials = self.live, [*stores.subsets(self.live), []]
+        if not self.trials:
+            return False
+        self.live = self.trials.pop(0)
+        bad = ", ".join(one.address for one in self.answering if one not in self.live)
+        self.say(f"trying without {bad}: nix failed, and does not say at which cache")
+        return True
 
     def make_up_for(self, derivations: Sequence[str]) -> bool:
         """Build what the caches have damaged of the outputs of *derivations*, or of their closures.

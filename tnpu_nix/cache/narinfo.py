@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
@@ -12,6 +14,8 @@ from tnpu_nix import store
 
 STORE = "/nix/store"
 UNREADABLE = "its narinfo cannot be read"
+OTHER_PATH = "its narinfo is that of another path"
+_LARGEST = 2**63  # bytes; Nix counts in 64 bits
 _STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-[0-9a-zA-Z+._?=-]+")
 
 
@@ -32,12 +36,13 @@ class PathInfo:
     @property
     def nar_sri(self) -> str:
         """The hash of the NAR in SRI form, so that two spellings of it compare."""
-        from tnpu_nix.storepath import sri_from_base32
+        from tnpu_nix.storepath import digest_of
 
-        algorithm, _, digest = self.nar_hash.partition(":")
-        if algorithm == "sha256" and len(digest) == 52:
-            return sri_from_base32(digest)
-        return self.nar_hash
+        try:
+            algorithm, digest = digest_of(self.nar_hash)
+        except ValueError:
+            return self.nar_hash
+        return f"{algorithm}-{base64.b64encode(digest).decode()}"
 
 
 def hash_part(path: str) -> str:
@@ -54,10 +59,11 @@ def parse(path: str, text: str) -> PathInfo:
     """Read the narinfo of *path*; what is wrong with it is in the result's `fault`.
 
     Source of the format: Nix's nar-info.cc; lines of ``Key: value``, references as base names.
+    What is said to be wrong here is what makes Nix give up, with all other caches as well.
     """
     fields: dict[str, str] = {}
     signatures = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         key, colon, value = line.partition(": ")
         if key == "Sig" and colon:
             signatures.append(value)
@@ -68,16 +74,22 @@ def parse(path: str, text: str) -> PathInfo:
         info = PathInfo(
             path=fields["StorePath"],
             nar_hash=fields["NarHash"],
-            nar_size=int(fields["NarSize"]),
+            nar_size=_bytes(fields["NarSize"]),
             references=tuple(one for one in references if one != path),
             refers_to_itself=path in references,
             signatures=tuple(signatures),
             file=fields["URL"],
-            file_size=int(fields["FileSize"]) if "FileSize" in fields else None,
+            file_size=_bytes(fields.get("FileSize", "0")) or None,
         )
     except (KeyError, ValueError):
         return damaged(path, UNREADABLE)
-    return _checked(path, info)
+    return _checked(path, info, fields)
+
+
+def _bytes(digits: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,19}", digits) or int(digits) >= _LARGEST:
+        raise ValueError(digits)
+    return int(digits)
 
 
 def text(info: PathInfo) -> str:
@@ -95,9 +107,11 @@ def text(info: PathInfo) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _checked(path: str, info: PathInfo) -> PathInfo:
+def _checked(path: str, info: PathInfo, fields: Mapping[str, str]) -> PathInfo:
+    if fault := _nonsense(info, fields):
+        return damaged(path, fault)
     if info.path != path:
-        return damaged(path, "its narinfo is that of another path")
+        return damaged(path, OTHER_PATH)
     if not all(_STORE_PATH.fullmatch(one) for one in info.references):
         return damaged(path, "its narinfo names references that are no store paths")
     # The file is read, and in a pruned cache removed: it must lie in the cache.
@@ -106,6 +120,32 @@ def _checked(path: str, info: PathInfo) -> PathInfo:
     if info.file and posixpath.normpath(info.file) != info.file:
         return damaged(path, "its narinfo leads out of the cache")
     return info
+
+
+def _nonsense(info: PathInfo, fields: Mapping[str, str]) -> str | None:
+    """Return what Nix cannot read, or aborts at, whatever path it asked for."""
+    from tnpu_nix.storepath import content_addressed_path, digest_of
+
+    if not _STORE_PATH.fullmatch(info.path):
+        return UNREADABLE
+    try:
+        if digest_of(info.nar_hash)[0] != "sha256":
+            return "its narinfo has another hash than sha256"
+    except ValueError:
+        return "its narinfo has a hash that is none"
+    if not info.nar_size:
+        return "its narinfo says that it is empty"
+    deriver = fields.get("Deriver", "unknown-deriver")
+    if deriver != "unknown-deriver" and not _STORE_PATH.fullmatch(f"{STORE}/{deriver}"):
+        return "its narinfo names a deriver that is no store path"
+    if "CA" not in fields:
+        return None
+    name = info.path[len(STORE) + 34 :]
+    content = (fields["CA"], name, info.references, info.refers_to_itself)
+    with contextlib.suppress(ValueError):
+        if content_addressed_path(*content) == info.path:
+            return None
+    return "its narinfo has the address of another content"
 
 
 def reached(infos: Mapping[str, PathInfo], roots: Iterable[str]) -> set[str]:

@@ -24,6 +24,42 @@ _NOT_OBEYED = re.compile(
     r"|you are not (?:a trusted user|privileged)|not a trusted user"
 )
 BROKE_OFF = re.compile(r"unable to download|is disabled|curl error|transfer of")
+_NO_FAULT_OF_A_CACHE = re.compile(r"No space left on device|disk is full|Read-only file system")
+_VERIFY = "`tnpu-nix cache verify` names the paths, and the command that mends them"
+# What nix says, what it means of the caches at {where}, and what to do; the first that fits counts.
+_CAUSES = (
+    (
+        _NOT_OBEYED.pattern,
+        "the Nix daemon does not take these caches from this user, whom it does not trust",
+        "its owner adds the lines of `tnpu-nix cache use daemon` to /etc/nix/nix.conf",
+    ),
+    (
+        "is not signed by any of the keys|lacks a valid signature|signature is not valid",
+        "what {where} has is not signed by a key that pins.toml trusts; it was not taken",
+        "if you trust its owner, put the public key into [cache] public-keys; "
+        "`tnpu-nix cache verify` says which paths it is about",
+    ),
+    (
+        r"is incomplete|does not exist in binary cache|\.narinfo' is corrupt",
+        "{where} does not hold together: it lacks, or garbles, what it says it has",
+        _VERIFY,
+    ),
+    (
+        BROKE_OFF.pattern,
+        "{where} broke off in the middle of a download",
+        "run the command again: what was fetched before is kept and whole",
+    ),
+    (
+        r"hash mismatch|(?i:lzma|zstd|xz|bad archive|input .*truncated|unexpected end)",
+        "what {where} sends is not what its signature says: damaged or altered; not taken",
+        _VERIFY,
+    ),
+    (
+        r"File exists|build of '[^\n]*' failed|Assertion `",
+        "what {where} has of this cannot be taken, and nix does not say why",
+        _VERIFY,
+    ),
+)
 
 
 def pull(
@@ -97,7 +133,8 @@ def _refuse_to_build(
     lost = {name: its for name, its in lost.items() if its}
     if not lost:
         return
-    looked = [f"  {one.cache.url}: {one.trouble or 'does not have it'}" for one in answers]
+    wanted = [path for its in lost.values() for path in its]
+    looked = [f"  {one.cache.url}: {one.trouble or _lacks(one, wanted)}" for one in answers]
     details = [f"missing: {name}: {path}" for name, its in lost.items() for path in its]
     details += ["looked for in:", *looked]
     if all(one.trouble for one in answers):
@@ -105,7 +142,16 @@ def _refuse_to_build(
     else:
         what = f"in no cache: {', '.join(lost)}"
         hint = "`tnpu-nix build` and `tnpu-nix cache push`, where it may be built, put it there"
+        if any((info := one.found.get(path)) and info.fault for one in answers for path in wanted):
+            hint = _VERIFY
     raise TnpuError(f"{what}; nothing was built or fetched", hint, tuple(details))
+
+
+def _lacks(answer: Answer, paths: Sequence[str]) -> str:
+    """Return why a cache that answers does not give all of these paths."""
+    found = (answer.found.get(path) for path in paths)
+    faults = dict.fromkeys(info.fault for info in found if info is not None and info.fault)
+    return "; ".join(faults) or "does not have it"
 
 
 def _fetch(
@@ -135,10 +181,40 @@ def _fetch(
         others = [one for one in live if one not in failing]
         if not failing or not others:
             _sweep(log, nix)
+            known = _NO_FAULT_OF_A_CACHE.search(_said(log)) or _NOT_OBEYED.search(_said(log))
+            if (
+                not failing
+                and not known
+                and _without_one(paths, live, keys, nix, access, watch, say)
+            ):
+                return
             raise _failed(log, live)
         for one in failing:
             say(f"going on without {one.address}: {reason}")
         live = others
+
+
+def _without_one(
+    paths: Sequence[str],
+    caches: Sequence[Cache],
+    keys: Sequence[str],
+    nix: Nix,
+    access: Access,
+    watch: Watcher,
+    say: Say,
+) -> bool:
+    """Try again without one cache, or with one alone; return whether some set gave all.
+
+    Nix does not always say which cache a fault is about, and one can cost it all the others.
+    """
+    for some in stores.subsets(caches):
+        log, status, failing = _realise(paths, some, keys, nix, access, watch)
+        if status == 0 and not failing:
+            bad = ", ".join(one.address for one in caches if one not in some)
+            say(f"going on without {bad}: with it, nix fails")
+            return True
+        _sweep(log, nix)
+    return False
 
 
 def _incoherent(
@@ -194,37 +270,8 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
     details = tuple(dict.fromkeys(line.strip()[:300] for line in said.splitlines() if line.strip()))
     tail = details[-6:]
     where = ", ".join(one.address for one in caches)
-    if _NOT_OBEYED.search(said):
-        return TnpuError(
-            "the Nix daemon does not take these caches from this user, whom it does not trust",
-            "its owner adds the lines of `tnpu-nix cache use daemon` to /etc/nix/nix.conf",
-            tail,
-        )
-    if "is not signed by any of the keys" in said or "lacks a valid signature" in said:
-        return TnpuError(
-            f"what {where} has is not signed by a key that pins.toml trusts; it was not taken",
-            "if you trust its owner, put the public key into [cache] public-keys; "
-            "`tnpu-nix cache verify` says which paths it is about",
-            tail,
-        )
-    if re.search(r"does not exist in binary cache|\.narinfo' is corrupt", said):
-        return TnpuError(
-            f"{where} does not hold together: it lacks, or garbles, what it says it has",
-            "`tnpu-nix cache verify` names the paths, and the command that mends them",
-            tail,
-        )
-    if BROKE_OFF.search(said):
-        return TnpuError(
-            f"{where} broke off in the middle of a download",
-            "run the command again: what was fetched before is kept and whole",
-            tail,
-        )
-    if re.search(
-        r"hash mismatch|(?i:lzma|zstd|xz|bad archive|input .*truncated|unexpected end)", said
-    ):
-        return TnpuError(
-            f"what {where} sends is not what its signature says: damaged or altered; not taken",
-            "`tnpu-nix cache verify` names the paths, and the command that mends them",
-            tail,
-        )
+    if not _NO_FAULT_OF_A_CACHE.search(said):
+        for pattern, what, hint in _CAUSES:
+            if re.search(pattern, said):
+                return TnpuError(what.format(where=where), hint, tail)
     return failure("pulling", said, tail)

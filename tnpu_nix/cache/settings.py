@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,11 @@ def checking(nix: Nix, keys: Sequence[str], access: Access) -> Nix:
 def _with_netrc(nix: Nix, access: Access) -> Nix:
     if access.netrc is None:
         return nix
+    if re.search(r"[#\n]", str(access.netrc)):
+        raise TnpuError(
+            f"Nix cannot be told of the netrc file {str(access.netrc)!r}: # begins a comment",
+            "give the file, or its folder, another name",
+        )
     return replace(nix, config=(*nix.config, f"netrc-file = {access.netrc}"))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tnpu_nix.cache import local, stores
@@ -54,11 +54,10 @@ def status(
 ) -> Status:
     """Ask the store and all caches, at the same time, for all outputs."""
     paths = paths_of(outputs)
-    here: dict[str, PathInfo] = {}
-    asking = threading.Thread(target=lambda: here.update(local.valid(nix, paths)))
-    asking.start()
-    answers = stores.ask_all(caches, paths, nix, access)
-    asking.join()
+    with ThreadPoolExecutor(1) as beside:
+        asked = beside.submit(local.valid, nix, paths)
+        answers = stores.ask_all(caches, paths, nix, access)
+        here = asked.result()
     return Status(
         [CacheStatus(one.cache.url, one.trouble) for one in answers],
         [_output(name, its, here, answers) for name, its in outputs.items()],

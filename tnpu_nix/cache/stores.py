@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from tnpu_nix import process
 from tnpu_nix.cache import narinfo
@@ -77,6 +77,16 @@ def cache(url: str) -> Cache:
             f"{url!r} is no store URL",
             "give file:///folder, https://, ssh:// or s3://; no blanks, quotes, $ or backslashes",
         )
+    try:
+        parts = urlsplit(url)
+        usable = parts.port != 0 and (not url.startswith("http") or bool(parts.hostname))
+    except ValueError:
+        usable = False
+    if "#" in url or not usable:
+        raise TnpuError(
+            f"{url!r} is no URL of a cache",
+            "mend its host or port; # begins a comment in nix.conf, and cannot be in it",
+        )
     parameters = [key for key, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True)]
     if "trusted" in parameters:
         raise TnpuError(
@@ -130,6 +140,7 @@ def _from_folder(folder: Path, paths: Iterable[str]) -> Found:
     try:
         if not (folder / INFO).is_file():
             raise UnavailableError("there is no binary cache in this folder")
+        _check(folder.joinpath(INFO).read_text(errors="replace"))
         return {path: _read(folder, path) for path in paths}
     except OSError as error:
         raise UnavailableError(f"it cannot be read: {error.strerror}") from error
@@ -137,19 +148,16 @@ def _from_folder(folder: Path, paths: Iterable[str]) -> Found:
 
 def _read(folder: Path, path: str) -> PathInfo | None:
     try:
-        text = (folder / f"{narinfo.hash_part(path)}.narinfo").read_text(errors="replace")
+        text = (folder / f"{narinfo.hash_part(path)}.narinfo").read_bytes()
     except FileNotFoundError:
         return None
-    return narinfo.parse(path, text)
+    return narinfo.parse(path, text.decode(errors="replace"))
 
 
 def _from_web(one: Cache, paths: Sequence[str], access: Access) -> Found:
     from tnpu_nix.cache import wire  # costs more time than a folder takes to answer
 
-    def ask(path: str | None) -> PathInfo | None:
-        if path is None:
-            greet(one, access)
-            return None
+    def ask(path: str) -> PathInfo | None:
         url = f"{one.address}/{narinfo.hash_part(path)}.narinfo"
         try:
             body, _ = wire.request(url, access)
@@ -157,8 +165,9 @@ def _from_web(one: Cache, paths: Sequence[str], access: Access) -> Found:
             return None
         return narinfo.parse(path, body.decode(errors="replace"))
 
-    answers = all_at_once(ask, [None, *paths], access)
-    return dict(zip(paths, answers[1:], strict=True))
+    # First, and alone: there is nothing to ask of a cache that is dead.
+    all_at_once(lambda it: greet(it, access), [one], access)
+    return dict(zip(paths, all_at_once(ask, paths, access), strict=True))
 
 
 def greet(one: Cache, access: Access) -> None:
@@ -170,11 +179,25 @@ def greet(one: Cache, access: Access) -> None:
     from tnpu_nix.cache import wire
 
     try:
-        wire.request(f"{one.address}/{INFO}", access)
+        said, _ = wire.request(f"{one.address}/{INFO}", access)
     except NotThereError as error:
         if "403" in str(error):
             raise UnavailableError(str(error)) from error
         raise UnavailableError("it has no nix-cache-info (404): not a binary cache") from error
+    _check(said.decode(errors="replace"))
+
+
+def _check(info: str) -> None:
+    """Raise if Nix could not use a cache with this nix-cache-info, nor any other beside it."""
+    pairs = (line.partition(": ") for line in info.splitlines())
+    fields = {key: value.strip() for key, _, value in pairs}
+    folder = fields.get("StoreDir")
+    if folder is None:
+        raise UnavailableError(f"its {INFO} names no StoreDir: not a binary cache")
+    if folder != narinfo.STORE:
+        raise UnavailableError(f"its paths are for the store {folder[:80]!r}")
+    if not re.fullmatch(r"-?[0-9]{1,9}", fields.get("Priority", "0")):
+        raise UnavailableError(f"the Priority in its {INFO} is no number")
 
 
 def _from_nix(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> Found:
@@ -195,6 +218,17 @@ def _from_nix(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> Fou
     reason = uncoloured(reason)
     reason = re.sub(r"^\s*(error(?: \(ignored\))?:\s*)+", "", reason)
     raise UnavailableError(" ".join(reason.split())[:200])
+
+
+def subsets(caches: Sequence[Cache]) -> list[list[Cache]]:
+    """Return what to try when one of the caches is bad, and nobody knows which.
+
+    All but one, beginning without the first, then one alone; nothing where there is but one.
+    """
+    if len(caches) < 2:
+        return []
+    without = [[one for one in caches if one != bad] for bad in caches]
+    return without + ([[one] for one in caches] if len(caches) > 2 else [])
 
 
 @dataclass(frozen=True)

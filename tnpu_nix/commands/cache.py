@@ -29,7 +29,7 @@ from tnpu_nix.commands.cache_options import (
     require_caches,
     session_of,
 )
-from tnpu_nix.commands.options import json_option, nix_of, root_of, say, store_option
+from tnpu_nix.commands.options import Number, json_option, nix_of, root_of, say, store_option
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 
@@ -287,7 +287,7 @@ def _project(context: click.Context, nix: Nix, needed: bool) -> Current | None:
 @click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
 @click.option(
     "--grace",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=24.0,
     show_default=True,
     metavar="HOURS",

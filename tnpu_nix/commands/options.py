@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -35,6 +37,18 @@ def root_of(context: click.Context) -> Path:
     return place.find(here, context.find_root().obj)
 
 
+class Number(click.FloatRange):
+    """A number within bounds; click itself takes "nan" for one."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = float(super().convert(value, param, ctx))
+        if math.isnan(found):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return found
+
+
 store_option = click.option(
     "--store",
     type=click.Path(file_okay=False, path_type=Path),
@@ -50,7 +64,7 @@ netrc_option = click.option(
 )
 timeout_option = click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 600),
+    type=Number(0.1, 600),
     default=5.0,
     show_default=True,
     metavar="SECONDS",
@@ -61,6 +75,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 def nix_of(store: Path | None, offline_profile: bool = False) -> Nix:
     """Return how nix is run, from the options of a command."""
+    if store is not None and "?" in str(store.absolute()):
+        raise TnpuError(
+            f"Nix takes what follows the ? in {store} for settings, and uses another folder",
+            "name a folder without a ?",
+        )
     if offline_profile:
         say(OFFLINE_WARNING)
     return Nix(store=None if store is None else store.absolute(), offline_profile=offline_profile)
