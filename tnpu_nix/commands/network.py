@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tnpu_nix.commands.options import Number
+
 if TYPE_CHECKING:
     from tnpu_nix.registry.client import Repository
     from tnpu_nix.registry.reference import Reference
@@ -47,7 +49,7 @@ def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option(
         "--timeout",
-        type=click.FloatRange(min=0.1),
+        type=Number(min=0.1),
         default=60.0,
         show_default=True,
         help="Seconds that the registry may stay silent.",
