@@ -213,17 +213,56 @@ def _upload(
     watch: Watcher,
     say: Say,
 ) -> Pushed:
+    to_do = _Missing(dict.fromkeys(missing), closure, target, nix, watch)
+    failed = None
     if bad:
         say(f"damaged in {target.cache.address}, and uploaded anew: {len(bad)} paths")
-        mend.upload_anew(target.cache, target.key_file, bad, nix, access)
+        try:
+            _mend(bad, to_do, access)
+        except (TnpuError, UnavailableError) as error:
+            failed = error  # what is missing there is none the less of use
     if missing:
         total = size_text(sum(closure[path].nar_size for path in missing))
         say(f"{len(missing)} of {len(closure)} paths are missing there, {total}")
-        _copy(paths, len(missing), target, nix, watch)
+        try:
+            to_do.upload(paths)
+        except TnpuError as error:
+            raise failed or error from None
+    if failed is not None:
+        raise failed
     signed = _sign(target, list(closure), nix)
     uploaded = [*missing, *bad]
     count = sum(closure[path].nar_size for path in uploaded)
     return Pushed(target.cache.url, len(closure), uploaded, bad, signed, count)
+
+
+@dataclass
+class _Missing:
+    """What a cache lacks yet of a closure that is pushed."""
+
+    left: dict[str, None]
+    closure: dict[str, PathInfo]
+    target: Target
+    nix: Nix
+    watch: Watcher
+
+    def upload(self, paths: Sequence[str]) -> None:
+        """Upload what is left of *paths* and all that they refer to."""
+        within = narinfo.reached(self.closure, paths)
+        wanted = [path for path in self.left if path in within]
+        if wanted:
+            _copy(paths, len(wanted), self.target, self.nix, self.watch)
+        for path in wanted:
+            del self.left[path]
+
+
+def _mend(bad: list[str], missing: _Missing, access: Access) -> None:
+    """Put damaged paths into a cache anew, each after all that it refers to."""
+    cache, key_file, closure = missing.target.cache, missing.target.key_file, missing.closure
+    mend.refuse_others(cache, bad)
+    for path in sorted(bad, key=lambda one: len(narinfo.reached(closure, [one]))):
+        missing.upload(closure[path].references)
+        mend.upload_anew(cache, key_file, closure[path], closure, missing.nix, access)
 
 
 def _there(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> dict[str, PathInfo]:
