@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -101,3 +102,28 @@ def test_a_cache_that_takes_records_and_no_paths_is_named_with_the_reason(
     else:
         lab.narinfo("pk").write_text("")
     lab.push("pk", to=f"{url}?compression=zstd").failed_with(f"{url} takes no push: {said}")
+
+
+@pytest.mark.parametrize("place", ["file", "web"])
+@pytest.mark.parametrize("lost", ["all", "nix-cache-info"])
+def test_a_cache_that_was_emptied_is_filled_anew(
+    bare: Lab, nginx: Callable[[Path], Nginx], place: str, lost: str
+) -> None:
+    """Nix remembers of the URL that there is a cache."""
+    server = nginx(bare.folder)
+    netrc = ("--netrc", server.netrc())
+    url = bare.url if place == "file" else server.url
+    words = ("pk", *netrc)
+    assert bare.push(*words, to=f"{url}?compression=zstd").status == 0
+    info = (bare.folder / "nix-cache-info").read_text()
+    for path in bare.folder.iterdir():
+        if lost == path.name:
+            path.unlink()
+        elif lost == "all":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    again = bare.push(*words, "--json", to=f"{url}?compression=zstd")
+    assert again.status == 0, again.err
+    assert json.loads(again.out)["uploaded"] == ([bare.path("pk")] if lost == "all" else [])
+    assert (bare.folder / "nix-cache-info").read_text() == info
+    assert bare.cache("status", "pk", "--cache", url, *netrc).status == 0
+    assert bare.cache("pull", "pk", "--cache", url, *netrc).status == 0

@@ -20,8 +20,8 @@ from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.terminal import uncoloured
 
-# What Nix itself writes into a new cache (binary-cache-store.cc), with the priority that it takes
-# for a cache that names none other.
+# What makes a binary cache of a folder (binary-cache-store.cc). By its priority Nix asks it before
+# cache.nixos.org, which has 40.
 INFO_TEXT = f"StoreDir: {narinfo.STORE}\nWantMassQuery: 1\nPriority: 30\n"
 # What nix says of a cache that takes no upload, in our words.
 REASONS = (
@@ -34,6 +34,32 @@ REASONS = (
     (re.compile(r"HTTP error (?=5)"), "it answers with an error of its own (5xx)"),
     (re.compile(r"Timeout was reached"), "it stopped answering"),
 )
+
+
+def begin(one: Cache, access: Access) -> None:
+    """Write the file that makes a binary cache of a place, where it is absent.
+
+    Nix does that for a place that it has never seen: of a URL it remembers that it has, also when
+    the cache behind it has been emptied since.
+
+    Raises:
+        UnavailableError: the cache does not answer, or takes no upload.
+        OSError: the folder of the cache cannot be written.
+    """
+    if one.folder is not None:
+        if not (one.folder / INFO).exists():
+            temporary = one.folder / f"{INFO}.tmp.{os.getpid()}"
+            temporary.write_text(INFO_TEXT)
+            temporary.rename(one.folder / INFO)
+    elif one.is_web:
+        url = f"{one.address}/{INFO}"
+        with contextlib.suppress(NotThereError):
+            wire.request(url, access)
+            return
+        try:
+            wire.request(url, access, "PUT", INFO_TEXT.encode())
+        except NotThereError as error:
+            raise UnavailableError(refused(error)) from error
 
 
 def damaged(

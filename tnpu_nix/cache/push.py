@@ -11,12 +11,11 @@ from urllib.parse import quote
 from tnpu_nix import git, process
 from tnpu_nix.build import PUSHING, Log, Watcher, run_logged
 from tnpu_nix.cache import keys, local, mend, narinfo, records, settings, stores, verify
-from tnpu_nix.cache.access import Access, NotThereError, UnavailableError
+from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.current import OPTIONAL, Current, paths_of
 from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.cache.repair import beyond_caches
-from tnpu_nix.cache.stores import INFO, Cache
-from tnpu_nix.cache.wire import request
+from tnpu_nix.cache.stores import Cache
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.terminal import size_text
@@ -149,13 +148,11 @@ def _unavailable(one: Cache, reason: str) -> TnpuError:
 
 @contextlib.contextmanager
 def _prepared(one: Cache, now: Current, access: Access, say: Say) -> Iterator[None]:
-    """See that the cache answers, hold its lock, and write the record of this set first."""
-    if one.is_web:
-        with contextlib.suppress(NotThereError):  # an empty one: Nix writes it
-            request(f"{one.address}/{INFO}", access)
+    """See that there is a cache, hold its lock, and write the record of this set first."""
     with contextlib.ExitStack() as stack:
         if one.folder is not None:
             stack.enter_context(records.locked(one.folder, False, say))
+        mend.begin(one, access)
         records.write(one, now, access, say)
         yield
 
@@ -266,13 +263,6 @@ def _mend(bad: list[str], missing: _Missing, access: Access) -> None:
 
 
 def _there(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> dict[str, PathInfo]:
-    if one.folder is not None and not (one.folder / INFO).exists():
-        return {}  # a new cache: nix writes the file that says what it is
-    if one.is_web:
-        try:
-            request(f"{one.address}/{INFO}", access)
-        except NotThereError:
-            return {}
     found = stores.infos(one, paths, nix, access)
     return {path: info for path, info in found.items() if info is not None}
 
