@@ -34,7 +34,7 @@ class Limits:
 
     keep: int  # sets of pins, those pushed last
     current: str | None  # digest of a set that stays whatever its age
-    grace: float  # seconds; younger files that nothing names may be a running push's
+    grace: float  # seconds; younger files may be a running push's
     foreign: bool  # also remove what no set names
 
 
@@ -77,29 +77,58 @@ def _remove(folder: Path, plan: Plan, before: dict[str, int]) -> bool:
 
 def _plan(folder: Path, limits: Limits) -> Plan:
     sets = records.load(folder)
-    kept = [
-        one
-        for number, one in enumerate(sets)
-        if number < limits.keep or one.digest == limits.current
-    ]
-    dropped = [one for one in sets if one not in kept]
+    before = time.time() - limits.grace
     files, unreadable = _narinfos(folder)
     infos = {path: info for path, (info, _) in files.items()}
     named = narinfo.reached(infos, (path for one in sets for path in one.paths))
     strangers = [path for path in infos if path not in named]
-    roots = [path for one in kept for path in one.paths]
-    spared = narinfo.reached(infos, [*roots, *([] if limits.foreign else strangers)])
+    young = [path for path, (info, file) in files.items() if _is_young(folder, info, file, before)]
+    roots = [] if limits.foreign else strangers
+    kept = _kept(sets, infos, roots, young, before, limits)
+    dropped = [one for one in sets if one not in kept]
+    roots = [*roots, *young, *(path for one in kept for path in one.paths)]
+    spared = narinfo.reached(infos, roots)
     paths = sorted(path for path in infos if path not in spared)
     plan = Plan(kept, dropped, paths, 0 if limits.foreign else len(strangers))
     used = {infos[path].file for path in spared} | unreadable
     gone = {infos[path].file for path in paths} - used
     plan.files = [files[path][1] for path in paths]
     plan.files += [folder / name for name in sorted(filter(None, gone)) if (folder / name).exists()]
-    plan.files += _loose(folder, used | gone, time.time() - limits.grace)
+    plan.files += _loose(folder, used | gone, before)
     plan.size = sum(path.stat().st_size for path in plan.files)
     # Last: were they gone before the rest, nothing would name what a stopped prune has left.
     plan.files += [folder / records.FOLDER / f"{one.digest}.json" for one in dropped]
     return plan
+
+
+def _kept(
+    sets: list[Record],
+    infos: dict[str, PathInfo],
+    roots: list[str],
+    young: list[str],
+    before: float,
+    limits: Limits,
+) -> list[Record]:
+    """Return the sets that stay: the last ones, the current one, and those that are young.
+
+    A young path stays, and a set that alone has it stays as well: without its record nothing would
+    tell later on that the path may go.
+    """
+    kept = [
+        one
+        for number, one in enumerate(sets)
+        if number < limits.keep or one.digest == limits.current or one.time > before
+    ]
+    spared = narinfo.reached(infos, [*roots, *(path for one in kept for path in one.paths)])
+    late = set(young) - spared
+    more = [one for one in sets if not late.isdisjoint(narinfo.reached(infos, one.paths))]
+    return [one for one in sets if one in kept or one in more]
+
+
+def _is_young(folder: Path, info: PathInfo, file: Path, before: float) -> bool:
+    """Tell whether a path has come after a time: it may be of a push that has not ended."""
+    names = [file, *([folder / info.file] if info.file else [])]
+    return any(one.stat().st_mtime > before for one in names if one.is_file())
 
 
 def _narinfos(folder: Path) -> tuple[dict[str, tuple[PathInfo, Path]], set[str | None]]:

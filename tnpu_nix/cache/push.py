@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -124,7 +124,7 @@ def push(
     checking = settings.checking(nix, [target.public_key] if target.public_key else [], access)
     closure = _closure(paths, checking)
     try:
-        with _prepared(target.cache, now, access, say):
+        with _prepared(target.cache, now, closure, access, say):
             there = _there(target.cache, list(closure), checking, access)
             bad = mend.damaged(target.cache, closure, there, access)
             if repair:
@@ -147,13 +147,15 @@ def _unavailable(one: Cache, reason: str) -> TnpuError:
 
 
 @contextlib.contextmanager
-def _prepared(one: Cache, now: Current, access: Access, say: Say) -> Iterator[None]:
+def _prepared(
+    one: Cache, now: Current, closure: Iterable[str], access: Access, say: Say
+) -> Iterator[None]:
     """See that there is a cache, hold its lock, and write the record of this set first."""
     with contextlib.ExitStack() as stack:
         if one.folder is not None:
             stack.enter_context(records.locked(one.folder, False, say))
         mend.begin(one, access)
-        records.write(one, now, access, say)
+        records.write(one, now, closure, access, say)
         yield
 
 
