@@ -266,6 +266,26 @@ def test_records_of_before_they_held_closures_count(moved: Lab) -> None:
     assert moved.cache("verify", "spike", "pk", "--cache", moved.url).status == 0
 
 
+def test_a_narinfo_can_have_nothing_removed_but_nars(moved: Lab) -> None:
+    kept = {"nix-cache-info", moved.narinfo("spike").name, "nar"}
+    record = next((moved.folder / "tnpu").glob("*.json"))
+    kept.add(f"tnpu/{record.name}")
+    for number, name in enumerate(sorted(kept)):
+        digest = str(number) * 32
+        text = moved.narinfo("pk").read_text()
+        text = text.replace(moved.path("pk"), f"/nix/store/{digest}-evil")
+        url = text.split("URL: ")[1].split("\n")[0]
+        evil = moved.folder / f"{digest}.narinfo"
+        evil.write_text(text.replace(url, name))
+    words = ("prune", "--cache", moved.url, "--foreign", "--grace", "0", "--keep", "4")
+    done = moved.cache(*words, store=moved.builder)
+    assert done.status == 0, done.err
+    assert all((moved.folder / name).exists() for name in kept)
+    assert all(f"left alone: {name}, " in done.err for name in kept if name != "nar"), done.err
+    assert not any("-evil" in name for name in names(moved))
+    assert moved.cache("verify", "spike", "pk", "--cache", moved.url).status == 0
+
+
 RUBBISH = {
     "a list for a path": '{"outputs": {"a": [["x"]]}, "sources": {}, "pins": {}}',
     "a word for a closure": '{"outputs": {}, "sources": {}, "pins": {}, "closure": "x"}',

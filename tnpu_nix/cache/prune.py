@@ -26,6 +26,9 @@ class Plan:
     foreign: int  # paths that stay although no set names them
     files: list[Path] = field(default_factory=list)  # narinfos first, then NARs, then records
     size: int = 0  # bytes of those files
+    odd: list[str] = field(
+        default_factory=list
+    )  # what a narinfo that goes calls its NAR, and is none
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,13 @@ def prune(folder: Path, limits: Limits, dry_run: bool, say: Callable[[str], None
     """
     if not (folder / INFO).is_file():
         raise TnpuError(f"{folder} holds no binary cache", "name the folder of one as file:///…")
-    if dry_run:
-        return _plan(folder, limits)
+    plan = _plan(folder, limits) if dry_run else _pruned(folder, limits, say)
+    for name in plan.odd:
+        say(f"left alone: {name}, which a narinfo that goes calls its NAR, lies outside of {_NAR}/")
+    return plan
+
+
+def _pruned(folder: Path, limits: Limits, say: Callable[[str], None]) -> Plan:
     with records.locked(folder, True, say):
         while True:
             before = _stamps(folder)
@@ -93,7 +101,10 @@ def _plan(folder: Path, limits: Limits) -> Plan:
     used = {infos[path].file for path in spared} | unreadable
     gone = {infos[path].file for path in paths} - used
     plan.files = [files[path][1] for path in paths]
-    plan.files += [folder / name for name in sorted(filter(None, gone)) if (folder / name).exists()]
+    named_files = sorted(name for name in gone if name and (folder / name).is_file())
+    # Whoever may upload could else have any file of the cache removed.
+    plan.odd = [name for name in named_files if not name.startswith(f"{_NAR}/")]
+    plan.files += [folder / name for name in named_files if name not in plan.odd]
     plan.files += _loose(folder, used | gone, before)
     plan.size = sum(path.stat().st_size for path in plan.files)
     # Last: were they gone before the rest, nothing would name what a stopped prune has left.
@@ -134,7 +145,7 @@ def _is_young(folder: Path, info: PathInfo, file: Path, before: float) -> bool:
 def _narinfos(folder: Path) -> tuple[dict[str, tuple[PathInfo, Path]], set[str | None]]:
     """Return store path → what its narinfo says, and that file; and the NARs of unreadable ones."""
     found, unreadable = {}, set[str | None]()
-    for file in folder.glob(f"*{_NARINFO}"):
+    for file in filter(Path.is_file, folder.glob(f"*{_NARINFO}")):
         text = file.read_text(errors="replace")
         fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
         path = fields.get("StorePath", "")

@@ -196,7 +196,7 @@ def _refuse_altered(
     if not names:
         raise beyond_caches(what, altered, nix)
     command = ["tnpu-nix cache pull --repair", *names]
-    command += ["--offline-profile"] if nix.offline_profile else []
+    command += verify.options(nix)
     hint = f"`{' '.join(command)}` fetches it anew, or says what else"
     raise TnpuError(what, f"{hint} brings it back; then push again")
 
