@@ -26,6 +26,7 @@ class Plan:
     foreign: int  # paths that stay although no set names them
     files: list[Path] = field(default_factory=list)  # narinfos first, then NARs, then records
     size: int = 0  # bytes of those files
+    young: int = 0  # sets that stay for their age alone
     odd: list[str] = field(
         default_factory=list
     )  # what a narinfo that goes calls its NAR, and is none
@@ -98,6 +99,7 @@ def _plan(folder: Path, limits: Limits) -> Plan:
     spared = narinfo.reached(infos, roots)
     paths = sorted(path for path in infos if path not in spared)
     plan = Plan(kept, dropped, paths, 0 if limits.foreign else len(strangers))
+    plan.young = sum(one in kept and one.digest != limits.current for one in sets[limits.keep :])
     used = {infos[path].file for path in spared} | unreadable
     gone = {infos[path].file for path in paths} - used
     plan.files = [files[path][1] for path in paths]

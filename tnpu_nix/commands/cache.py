@@ -340,5 +340,6 @@ def prune(
     click.echo(
         f"{len(plan.paths)} paths {verb}, {size_text(plan.size)}; sets of pins:"
         f" {len(plan.kept)} kept, {len(plan.dropped)} dropped"
+        + (f"; {plan.young} of them kept for {grace:g} h (--grace)" if plan.young else "")
         + (f"; {plan.foreign} paths of others left alone" if plan.foreign else "")
     )
