@@ -197,6 +197,7 @@ def test_what_was_altered_on_the_disk_is_not_pushed_and_can_be_had_back(
     assert not list(folder.glob("*.narinfo")) and not list(folder.glob("nar/*"))
 
     command = hinted(refused, "pull")
+    assert command[-2:] == ["--store", str(lab.reader)]
     if hurt == "a link":
         command = hinted(lab.cache("verify", "--here", "spike", "pk"), "pull")
     back = lab.project.run(*command, "--cache", lab.url, env=lab.env())
@@ -277,8 +278,13 @@ def test_what_verify_names_is_mended_by_the_command_that_it_names(
     assert re.findall(r"^BAD +(\S+): ", checked.out, re.M) == [bare.path("pk")]
     words = hinted(checked, "push")
     assert "--repair" in words and url in words and "--offline-profile" in words
+    assert "--store" not in words  # what is to be pushed lies in another one than this
     more = ("--key-file", bare.key, *netrc)
-    mended = bare.project.run(*words, *more, env=bare.env(bare.builder))
+    if place == "file":
+        words = hinted(bare.cache("verify", *reading, store=bare.builder), "push")
+        assert words[words.index("--store") + 1] == str(bare.builder)
+    env = bare.env(bare.builder if place == "web" else None)
+    mended = bare.project.run(*words, *more, env=env)
     assert mended.status == 0, mended.err
     count = len(list(bare.folder.glob("*.narinfo")))
     assert (

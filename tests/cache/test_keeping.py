@@ -9,11 +9,13 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cache.conftest import SMALL, Lab, copy, edit, nix
+from tests.cache.web import Nginx
 from tests.conftest import environment, run_command
 from tnpu_nix import pinsfile
 from tnpu_nix.cache import local
@@ -114,7 +116,14 @@ def three(filled: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
             if bare.path("spike") in path.read_text()
         ]
         os.utime(newest, (1e9 + number, 1e9 + number))
+    age(bare)
     return bare
+
+
+def age(lab: Lab) -> None:
+    """Have all paths of the cache lie there for years."""
+    for path in (*lab.folder.glob("*.narinfo"), *lab.folder.glob("nar/*")):
+        os.utime(path, (1e9, 1e9))
 
 
 @pytest.fixture
@@ -203,6 +212,95 @@ def test_prune_needs_no_project(moved: Lab, tmp_path: Path) -> None:
     done = run_command(*words, cwd=tmp_path / "elsewhere")
     assert done.status == 0, done.err
     assert spikes(moved) == 1 and moved.narinfo("spike").exists()
+
+
+def forget(lab: Lab) -> set[str]:
+    """Take spike's latest set out of the cache; return what the cache has of its closure still."""
+    argv = ("nix-store", "--query", "--requisites", lab.path("spike"))
+    closure = nix(lab.builder, *argv).stdout.split()
+    for path in closure:
+        if "-spike-" in path:
+            (lab.folder / f"{path[11:43]}.narinfo").unlink()
+    for record in (lab.folder / "tnpu").glob("*.json"):
+        if lab.path("spike") in record.read_text():
+            record.unlink()
+    found = {path for path in closure if (lab.folder / f"{path[11:43]}.narinfo").exists()}
+    assert found
+    return found
+
+
+def test_what_a_push_over_http_counts_on_stays_although_no_narinfo_names_it_yet(
+    moved: Lab, nginx: Callable[[Path], Nginx]
+) -> None:
+    server = nginx(moved.folder)
+    counted_on = forget(moved)
+    # As far as the record: no path is taken.
+    begun = moved.push("spike", to=f"{server.at('kept404')}?compression=zstd")
+    begun.failed_with("it takes no uploads")
+    # A push of another output of the same set does not make it forgotten.
+    assert moved.push("pk").status == 0
+    gone = prune(moved, "--keep", "1", "--grace", "0")
+    assert len(gone["dropped"]) == 3 and spikes(moved) == 0  # type: ignore[arg-type]
+    assert counted_on.isdisjoint(gone["paths"])  # type: ignore[arg-type]
+
+
+def test_what_is_young_stays_with_the_set_that_has_it(moved: Lab) -> None:
+    move(moved, "one")
+    os.utime(moved.nar("spike"))
+    move(moved, "three")
+    done = moved.cache("prune", "--cache", moved.url, "--keep", "1", store=moved.builder)
+    assert "2 kept, 2 dropped; 1 of them kept for 24 h (--grace)" in done.out, done
+    assert spikes(moved) == 2
+    age(moved)
+    assert len(prune(moved, "--keep", "1")["kept"]) == 1  # type: ignore[arg-type]
+    assert spikes(moved) == 1 and moved.narinfo("spike").exists()
+
+
+def test_records_of_before_they_held_closures_count(moved: Lab) -> None:
+    for record in (moved.folder / "tnpu").glob("*.json"):
+        before, content = record.stat().st_mtime, json.loads(record.read_text())
+        assert moved.path("pk") in content.pop("closure")
+        record.write_text(json.dumps(content))
+        os.utime(record, (before, before))
+    assert len(prune(moved, "--keep", "2")["dropped"]) == 2  # type: ignore[arg-type]
+    assert spikes(moved) == 2
+    assert moved.cache("verify", "spike", "pk", "--cache", moved.url).status == 0
+
+
+def test_a_narinfo_can_have_nothing_removed_but_nars(moved: Lab) -> None:
+    kept = {"nix-cache-info", moved.narinfo("spike").name, "nar"}
+    record = next((moved.folder / "tnpu").glob("*.json"))
+    kept.add(f"tnpu/{record.name}")
+    for number, name in enumerate(sorted(kept)):
+        digest = str(number) * 32
+        text = moved.narinfo("pk").read_text()
+        text = text.replace(moved.path("pk"), f"/nix/store/{digest}-evil")
+        url = text.split("URL: ")[1].split("\n")[0]
+        evil = moved.folder / f"{digest}.narinfo"
+        evil.write_text(text.replace(url, name))
+    words = ("prune", "--cache", moved.url, "--foreign", "--grace", "0", "--keep", "4")
+    done = moved.cache(*words, store=moved.builder)
+    assert done.status == 0, done.err
+    assert all((moved.folder / name).exists() for name in kept)
+    assert all(f"left alone: {name}, " in done.err for name in kept if name != "nar"), done.err
+    assert not any("-evil" in name for name in names(moved))
+    assert moved.cache("verify", "spike", "pk", "--cache", moved.url).status == 0
+
+
+RUBBISH = {
+    "a list for a path": '{"outputs": {"a": [["x"]]}, "sources": {}, "pins": {}}',
+    "a word for a closure": '{"outputs": {}, "sources": {}, "pins": {}, "closure": "x"}',
+    "too deep": "[" * 200_000,
+}
+
+
+@pytest.mark.parametrize("rubbish", RUBBISH)
+def test_nothing_goes_where_a_record_cannot_be_read(moved: Lab, rubbish: str) -> None:
+    record = moved.folder / "tnpu" / f"{'0' * 32}.json"
+    record.write_text(RUBBISH[rubbish])
+    done = moved.cache("prune", "--cache", moved.url, "--keep", "1", store=moved.builder)
+    done.failed_with(f"{record} is no record of a push that can be read")
+    assert spikes(moved) == 4
 
 
 def test_prune_is_for_folders(lab: Lab) -> None:

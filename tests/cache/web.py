@@ -45,11 +45,20 @@ http {{
     location /500/ {{ return 500; }}
     location /late500/ {{ alias {folder}/; location ~ "/late500/nar/" {{ return 500; }} }}
     location /infos500/ {{ alias {folder}/; location ~ "narinfo$" {{ return 500; }} }}
+    location /kept403/ {{ alias {folder}/; dav_methods PUT; {kept403} }}
+    location /kept404/ {{ alias {folder}/; dav_methods PUT; {kept404} }}
     location /slow/ {{ alias {folder}/; location ~ "^/slow/(nar/.*)$" {{
       alias {folder}/$1; limit_rate 1; limit_rate_after 1; }} }}
   }}
 }}
 """
+
+
+def _kept(status: int, folder: Path) -> str:
+    return (
+        f'location ~ "^/kept{status}/(.*narinfo|nar/.*)$" {{ alias {folder}/$1;'
+        f" if ($request_method = PUT) {{ return {status}; }} }}"
+    )
 
 
 @dataclass
@@ -62,7 +71,7 @@ class Nginx:
 
     def at(self, place: str) -> str:
         """The URL of a place: open, 403, 404, 500, late500 (only NARs fail), infos500 (narinfos),
-        slow."""
+        kept403 and kept404 (no upload of NARs and narinfos), slow."""
         return f"{self.url}/{place}"
 
     def netrc(self, password: str = "hush") -> Path:
@@ -93,7 +102,15 @@ def serving(folder: Path, own: Path) -> Iterator[Nginx]:
         ["openssl", "passwd", "-apr1", "hush"], capture_output=True, text=True, check=True
     )
     (own / "htpasswd").write_text(f"lab:{hashed.stdout.strip()}\n")
-    (own / "conf").write_text(_CONFIGURATION.format(own=own, port=port, folder=folder))
+    (own / "conf").write_text(
+        _CONFIGURATION.format(
+            own=own,
+            port=port,
+            folder=folder,
+            kept403=_kept(403, folder),
+            kept404=_kept(404, folder),
+        )
+    )
     argv = [str(_SERVERS / "usr" / "sbin" / "nginx"), "-p", str(own), "-c", str(own / "conf")]
     process = subprocess.Popen(
         [*argv, "-e", str(own / "error.log")],

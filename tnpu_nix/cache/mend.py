@@ -13,23 +13,53 @@ from urllib.parse import quote
 
 from tnpu_nix import git, process
 from tnpu_nix.cache import narinfo, records, wire
-from tnpu_nix.cache.access import Access, NotThereError, all_at_once
+from tnpu_nix.cache.access import Access, NotThereError, UnavailableError, all_at_once
 from tnpu_nix.cache.narinfo import PathInfo
-from tnpu_nix.cache.stores import Cache
+from tnpu_nix.cache.stores import INFO, Cache
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.terminal import uncoloured
 
+# What makes a binary cache of a folder (binary-cache-store.cc). By its priority Nix asks it before
+# cache.nixos.org, which has 40.
+INFO_TEXT = f"StoreDir: {narinfo.STORE}\nWantMassQuery: 1\nPriority: 30\n"
 # What nix says of a cache that takes no upload, in our words.
 REASONS = (
     (re.compile(r"No space left on device|HTTP error 507"), "it is full"),
     (re.compile(r"HTTP error 401"), "it asks for a password (401); put one into a netrc file"),
     (re.compile(r"HTTP error 403|Permission denied"), "it refuses this user (403)"),
+    (re.compile(r"HTTP error 404"), "it takes no uploads (404)"),
     (re.compile(r"HTTP error 405"), "it takes no uploads (405)"),
     (re.compile(r"HTTP error 413"), "it takes no file of that size (413)"),
     (re.compile(r"HTTP error (?=5)"), "it answers with an error of its own (5xx)"),
     (re.compile(r"Timeout was reached"), "it stopped answering"),
 )
+
+
+def begin(one: Cache, access: Access) -> None:
+    """Write the file that makes a binary cache of a place, where it is absent.
+
+    Nix does that for a place that it has never seen: of a URL it remembers that it has, also when
+    the cache behind it has been emptied since.
+
+    Raises:
+        UnavailableError: the cache does not answer, or takes no upload.
+        OSError: the folder of the cache cannot be written.
+    """
+    if one.folder is not None:
+        if not (one.folder / INFO).exists():
+            temporary = one.folder / f"{INFO}.tmp.{os.getpid()}"
+            temporary.write_text(INFO_TEXT)
+            temporary.rename(one.folder / INFO)
+    elif one.is_web:
+        url = f"{one.address}/{INFO}"
+        with contextlib.suppress(NotThereError):
+            wire.request(url, access)
+            return
+        try:
+            wire.request(url, access, "PUT", INFO_TEXT.encode())
+        except NotThereError as error:
+            raise UnavailableError(refused(error)) from error
 
 
 def damaged(
@@ -66,38 +96,65 @@ def _file_size(one: Cache, name: str, access: Access) -> int | None:
     return None
 
 
-def upload_anew(
-    one: Cache, key_file: Path | None, paths: Sequence[str], nix: Nix, access: Access
-) -> None:
-    """Replace what a cache has of *paths*: made whole in a folder first, then put there.
-
-    `nix copy` itself leaves alone whatever a cache claims to have.
+def refuse_others(one: Cache, paths: Sequence[str]) -> None:
+    """Raise if *paths*, damaged in a cache, lie in one of a kind that cannot be mended from here.
 
     Raises:
-        TnpuError: the cache is of a kind that cannot be mended from here.
-        UnavailableError: it takes no upload.
+        TnpuError: it is such a one.
     """
     if one.folder is None and not one.is_web:
         raise TnpuError(
             f"damaged in {one.address}: {', '.join(paths)}",
             "remove these paths there, then push again",
         )
-    for path in paths:
-        # One by one: all of them may be more than the disk of temporary files holds.
-        with git.temporary_folder() as scratch:
-            _make(one, key_file, path, scratch, nix)
-            name = f"{narinfo.hash_part(path)}.narinfo"
-            info = narinfo.parse(path, (scratch / name).read_text())
-            for file in filter(None, (info.file, name)):
-                _put(one, file, scratch / file, access)
 
 
-def _make(one: Cache, key_file: Path | None, path: str, folder: Path, nix: Nix) -> None:
-    """Make a cache in a folder that has nothing but *path*: its references need not be there."""
+def upload_anew(
+    one: Cache,
+    key_file: Path | None,
+    info: PathInfo,
+    closure: Mapping[str, PathInfo],
+    nix: Nix,
+    access: Access,
+) -> None:
+    """Replace what a cache has of one path: made whole in a folder first, then put there.
+
+    `nix copy` itself leaves alone whatever a cache claims to have.
+
+    Args:
+        info: the path as the store here has it.
+        closure: what it refers to, as the store here has that.
+
+    Raises:
+        UnavailableError: the cache takes no upload.
+    """
+    # One path a folder: all of them may be more than the disk of temporary files holds.
+    with git.temporary_folder() as scratch:
+        _make(one, key_file, info, closure, scratch, nix)
+        name = f"{narinfo.hash_part(info.path)}.narinfo"
+        made = narinfo.parse(info.path, (scratch / name).read_text())
+        for file in filter(None, (made.file, name)):
+            _put(one, file, scratch / file, access)
+
+
+def _make(
+    one: Cache,
+    key_file: Path | None,
+    info: PathInfo,
+    closure: Mapping[str, PathInfo],
+    folder: Path,
+    nix: Nix,
+) -> None:
+    """Make a cache in a folder that has the NAR of one path alone."""
+    # Nix puts no path where its references are not, and asks for their narinfos only.
+    (folder / INFO).write_text(INFO_TEXT)
+    for reference in info.references:
+        stub = folder / f"{narinfo.hash_part(reference)}.narinfo"
+        stub.write_text(narinfo.text(closure[reference]))
     url = f"file://{folder}?compression=" + _compression(one)
     if key_file is not None:
         url += f"&secret-key={quote(str(key_file.absolute()))}"
-    argv = ["nix", "copy", "--no-recursive", "--to", url, path]
+    argv = ["nix", "copy", "--no-recursive", "--to", url, info.path]
     done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:
         raise failure("making the damaged paths anew", done.stderr)
@@ -109,11 +166,26 @@ def _compression(one: Cache) -> str:
 
 
 def _put(one: Cache, name: str, file: Path, access: Access) -> None:
-    if one.folder is None:
+    try:
+        if one.folder is not None:
+            _put_into(one.folder, name, file)
+            return
         with file.open("rb") as content:
             wire.request(f"{one.address}/{name}", access, "PUT", content)
-        return
-    target = one.folder / name
+    except NotThereError as error:
+        raise UnavailableError(refused(error)) from error
+    except OSError as error:
+        # Said here: it is not the temporary folder that is full.
+        raise UnavailableError(error.strerror or str(error)) from error
+
+
+def refused(error: NotThereError) -> str:
+    """Return what is said of a cache whose answer to an upload is 404 or 403."""
+    return str(error) if "403" in str(error) else "it takes no uploads (404)"
+
+
+def _put_into(folder: Path, name: str, file: Path) -> None:
+    target = folder / name
     temporary = target.with_name(f"{target.name}.tmp.{os.getpid()}")
     try:
         target.parent.mkdir(exist_ok=True)

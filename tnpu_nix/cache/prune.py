@@ -26,6 +26,10 @@ class Plan:
     foreign: int  # paths that stay although no set names them
     files: list[Path] = field(default_factory=list)  # narinfos first, then NARs, then records
     size: int = 0  # bytes of those files
+    young: int = 0  # sets that stay for their age alone
+    odd: list[str] = field(
+        default_factory=list
+    )  # what a narinfo that goes calls its NAR, and is none
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Limits:
 
     keep: int  # sets of pins, those pushed last
     current: str | None  # digest of a set that stays whatever its age
-    grace: float  # seconds; younger files that nothing names may be a running push's
+    grace: float  # seconds; younger files may be a running push's
     foreign: bool  # also remove what no set names
 
 
@@ -49,8 +53,13 @@ def prune(folder: Path, limits: Limits, dry_run: bool, say: Callable[[str], None
     """
     if not (folder / INFO).is_file():
         raise TnpuError(f"{folder} holds no binary cache", "name the folder of one as file:///…")
-    if dry_run:
-        return _plan(folder, limits)
+    plan = _plan(folder, limits) if dry_run else _pruned(folder, limits, say)
+    for name in plan.odd:
+        say(f"left alone: {name}, which a narinfo that goes calls its NAR, lies outside of {_NAR}/")
+    return plan
+
+
+def _pruned(folder: Path, limits: Limits, say: Callable[[str], None]) -> Plan:
     with records.locked(folder, True, say):
         while True:
             before = _stamps(folder)
@@ -77,35 +86,68 @@ def _remove(folder: Path, plan: Plan, before: dict[str, int]) -> bool:
 
 def _plan(folder: Path, limits: Limits) -> Plan:
     sets = records.load(folder)
-    kept = [
-        one
-        for number, one in enumerate(sets)
-        if number < limits.keep or one.digest == limits.current
-    ]
-    dropped = [one for one in sets if one not in kept]
+    before = time.time() - limits.grace
     files, unreadable = _narinfos(folder)
     infos = {path: info for path, (info, _) in files.items()}
     named = narinfo.reached(infos, (path for one in sets for path in one.paths))
     strangers = [path for path in infos if path not in named]
-    roots = [path for one in kept for path in one.paths]
-    spared = narinfo.reached(infos, [*roots, *([] if limits.foreign else strangers)])
+    young = [path for path, (info, file) in files.items() if _is_young(folder, info, file, before)]
+    roots = [] if limits.foreign else strangers
+    kept = _kept(sets, infos, roots, young, before, limits)
+    dropped = [one for one in sets if one not in kept]
+    roots = [*roots, *young, *(path for one in kept for path in one.paths)]
+    spared = narinfo.reached(infos, roots)
     paths = sorted(path for path in infos if path not in spared)
     plan = Plan(kept, dropped, paths, 0 if limits.foreign else len(strangers))
+    plan.young = sum(one in kept and one.digest != limits.current for one in sets[limits.keep :])
     used = {infos[path].file for path in spared} | unreadable
     gone = {infos[path].file for path in paths} - used
     plan.files = [files[path][1] for path in paths]
-    plan.files += [folder / name for name in sorted(filter(None, gone)) if (folder / name).exists()]
-    plan.files += _loose(folder, used | gone, time.time() - limits.grace)
+    named_files = sorted(name for name in gone if name and (folder / name).is_file())
+    # Whoever may upload could else have any file of the cache removed.
+    plan.odd = [name for name in named_files if not name.startswith(f"{_NAR}/")]
+    plan.files += [folder / name for name in named_files if name not in plan.odd]
+    plan.files += _loose(folder, used | gone, before)
     plan.size = sum(path.stat().st_size for path in plan.files)
     # Last: were they gone before the rest, nothing would name what a stopped prune has left.
     plan.files += [folder / records.FOLDER / f"{one.digest}.json" for one in dropped]
     return plan
 
 
+def _kept(
+    sets: list[Record],
+    infos: dict[str, PathInfo],
+    roots: list[str],
+    young: list[str],
+    before: float,
+    limits: Limits,
+) -> list[Record]:
+    """Return the sets that stay: the last ones, the current one, and those that are young.
+
+    A young path stays, and a set that alone has it stays as well: without its record nothing would
+    tell later on that the path may go.
+    """
+    kept = [
+        one
+        for number, one in enumerate(sets)
+        if number < limits.keep or one.digest == limits.current or one.time > before
+    ]
+    spared = narinfo.reached(infos, [*roots, *(path for one in kept for path in one.paths)])
+    late = set(young) - spared
+    more = [one for one in sets if not late.isdisjoint(narinfo.reached(infos, one.paths))]
+    return [one for one in sets if one in kept or one in more]
+
+
+def _is_young(folder: Path, info: PathInfo, file: Path, before: float) -> bool:
+    """Tell whether a path has come after a time: it may be of a push that has not ended."""
+    names = [file, *([folder / info.file] if info.file else [])]
+    return any(one.stat().st_mtime > before for one in names if one.is_file())
+
+
 def _narinfos(folder: Path) -> tuple[dict[str, tuple[PathInfo, Path]], set[str | None]]:
     """Return store path → what its narinfo says, and that file; and the NARs of unreadable ones."""
     found, unreadable = {}, set[str | None]()
-    for file in folder.glob(f"*{_NARINFO}"):
+    for file in filter(Path.is_file, folder.glob(f"*{_NARINFO}")):
         text = file.read_text(errors="replace")
         fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
         path = fields.get("StorePath", "")

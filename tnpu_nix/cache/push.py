@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -11,12 +11,11 @@ from urllib.parse import quote
 from tnpu_nix import git, process
 from tnpu_nix.build import PUSHING, Log, Watcher, run_logged
 from tnpu_nix.cache import keys, local, mend, narinfo, records, settings, stores, verify
-from tnpu_nix.cache.access import Access, NotThereError, UnavailableError
+from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.current import OPTIONAL, Current, paths_of
 from tnpu_nix.cache.narinfo import PathInfo
 from tnpu_nix.cache.repair import beyond_caches
-from tnpu_nix.cache.stores import INFO, Cache
-from tnpu_nix.cache.wire import request
+from tnpu_nix.cache.stores import Cache
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, failure
 from tnpu_nix.terminal import size_text
@@ -125,7 +124,7 @@ def push(
     checking = settings.checking(nix, [target.public_key] if target.public_key else [], access)
     closure = _closure(paths, checking)
     try:
-        with _prepared(target.cache, now, access, say):
+        with _prepared(target.cache, now, closure, access, say):
             there = _there(target.cache, list(closure), checking, access)
             bad = mend.damaged(target.cache, closure, there, access)
             if repair:
@@ -148,15 +147,15 @@ def _unavailable(one: Cache, reason: str) -> TnpuError:
 
 
 @contextlib.contextmanager
-def _prepared(one: Cache, now: Current, access: Access, say: Say) -> Iterator[None]:
-    """See that the cache answers, hold its lock, and write the record of this set first."""
-    if one.is_web:
-        with contextlib.suppress(NotThereError):  # an empty one: Nix writes it
-            request(f"{one.address}/{INFO}", access)
+def _prepared(
+    one: Cache, now: Current, closure: Iterable[str], access: Access, say: Say
+) -> Iterator[None]:
+    """See that there is a cache, hold its lock, and write the record of this set first."""
     with contextlib.ExitStack() as stack:
         if one.folder is not None:
             stack.enter_context(records.locked(one.folder, False, say))
-        records.write(one, now, access, say)
+        mend.begin(one, access)
+        records.write(one, now, closure, access, say)
         yield
 
 
@@ -197,7 +196,7 @@ def _refuse_altered(
     if not names:
         raise beyond_caches(what, altered, nix)
     command = ["tnpu-nix cache pull --repair", *names]
-    command += ["--offline-profile"] if nix.offline_profile else []
+    command += verify.options(nix)
     hint = f"`{' '.join(command)}` fetches it anew, or says what else"
     raise TnpuError(what, f"{hint} brings it back; then push again")
 
@@ -213,27 +212,59 @@ def _upload(
     watch: Watcher,
     say: Say,
 ) -> Pushed:
+    to_do = _Missing(dict.fromkeys(missing), closure, target, nix, watch)
+    failed = None
     if bad:
         say(f"damaged in {target.cache.address}, and uploaded anew: {len(bad)} paths")
-        mend.upload_anew(target.cache, target.key_file, bad, nix, access)
+        try:
+            _mend(bad, to_do, access)
+        except (TnpuError, UnavailableError) as error:
+            failed = error  # what is missing there is none the less of use
     if missing:
         total = size_text(sum(closure[path].nar_size for path in missing))
         say(f"{len(missing)} of {len(closure)} paths are missing there, {total}")
-        _copy(paths, len(missing), target, nix, watch)
+        try:
+            to_do.upload(paths)
+        except TnpuError as error:
+            raise failed or error from None
+    if failed is not None:
+        raise failed
     signed = _sign(target, list(closure), nix)
     uploaded = [*missing, *bad]
     count = sum(closure[path].nar_size for path in uploaded)
     return Pushed(target.cache.url, len(closure), uploaded, bad, signed, count)
 
 
+@dataclass
+class _Missing:
+    """What a cache lacks yet of a closure that is pushed."""
+
+    left: dict[str, None]
+    closure: dict[str, PathInfo]
+    target: Target
+    nix: Nix
+    watch: Watcher
+
+    def upload(self, paths: Sequence[str]) -> None:
+        """Upload what is left of *paths* and all that they refer to."""
+        within = narinfo.reached(self.closure, paths)
+        wanted = [path for path in self.left if path in within]
+        if wanted:
+            _copy(paths, len(wanted), self.target, self.nix, self.watch)
+        for path in wanted:
+            del self.left[path]
+
+
+def _mend(bad: list[str], missing: _Missing, access: Access) -> None:
+    """Put damaged paths into a cache anew, each after all that it refers to."""
+    cache, key_file, closure = missing.target.cache, missing.target.key_file, missing.closure
+    mend.refuse_others(cache, bad)
+    for path in sorted(bad, key=lambda one: len(narinfo.reached(closure, [one]))):
+        missing.upload(closure[path].references)
+        mend.upload_anew(cache, key_file, closure[path], closure, missing.nix, access)
+
+
 def _there(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> dict[str, PathInfo]:
-    if one.folder is not None and not (one.folder / INFO).exists():
-        return {}  # a new cache: nix writes the file that says what it is
-    if one.is_web:
-        try:
-            request(f"{one.address}/{INFO}", access)
-        except NotThereError:
-            return {}
     found = stores.infos(one, paths, nix, access)
     return {path: info for path, info in found.items() if info is not None}
 
