@@ -116,14 +116,7 @@ def three(filled: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
             if bare.path("spike") in path.read_text()
         ]
         os.utime(newest, (1e9 + number, 1e9 + number))
-    age(bare)
     return bare
-
-
-def age(lab: Lab) -> None:
-    """Have all paths of the cache lie there for years."""
-    for path in (*lab.folder.glob("*.narinfo"), *lab.folder.glob("nar/*")):
-        os.utime(path, (1e9, 1e9))
 
 
 @pytest.fixture
@@ -239,21 +232,24 @@ def test_what_a_push_over_http_counts_on_stays_although_no_narinfo_names_it_yet(
     begun.failed_with("it takes no uploads")
     # A push of another output of the same set does not make it forgotten.
     assert moved.push("pk").status == 0
-    gone = prune(moved, "--keep", "1", "--grace", "0")
+    gone = prune(moved, "--keep", "1")
     assert len(gone["dropped"]) == 3 and spikes(moved) == 0  # type: ignore[arg-type]
     assert counted_on.isdisjoint(gone["paths"])  # type: ignore[arg-type]
 
 
-def test_what_is_young_stays_with_the_set_that_has_it(moved: Lab) -> None:
-    move(moved, "one")
-    os.utime(moved.nar("spike"))
-    move(moved, "three")
-    done = moved.cache("prune", "--cache", moved.url, "--keep", "1", store=moved.builder)
-    assert "2 kept, 2 dropped; 1 of them kept for 24 h (--grace)" in done.out, done
-    assert spikes(moved) == 2
-    age(moved)
-    assert len(prune(moved, "--keep", "1")["kept"]) == 1  # type: ignore[arg-type]
-    assert spikes(moved) == 1 and moved.narinfo("spike").exists()
+def test_a_set_whose_push_has_not_ended_stays_for_a_while(moved: Lab) -> None:
+    records = (moved.folder / "tnpu").glob("*.json")
+    oldest, *others = sorted(records, key=lambda one: one.stat().st_mtime)
+    contents = [json.loads(one.read_text()) for one in (oldest, *others)]
+    assert [one["running"] for one in contents] == [False] * 4
+    oldest.write_text(json.dumps({**contents[0], "running": True}))
+    for one in others:
+        os.utime(one)
+    os.utime(oldest, (time.time() - 7200,) * 2)
+    kept = prune(moved, "--keep", "1")["kept"]
+    assert oldest.stem in kept and spikes(moved) == 2  # type: ignore[operator]
+    prune(moved, "--keep", "1", "--grace", "1")
+    assert spikes(moved) == 1
 
 
 def test_records_of_before_they_held_closures_count(moved: Lab) -> None:

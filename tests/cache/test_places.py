@@ -114,7 +114,7 @@ def test_sizes_are_in_the_units_of_nix(lab: Lab, tmp_path: Path) -> None:
     status = lab.cache("status", "--cache", lab.url)
     for path in lab.folder.glob("tnpu/*.json"):
         path.unlink()
-    pruned = lab.cache("prune", "--cache", lab.url, "--foreign", "--grace", "0", store=lab.builder)
+    pruned = lab.cache("prune", "--cache", lab.url, "--foreign", "--keep", "1", store=lab.builder)
     assert "0 dropped" in pruned.out
     for one in (pushed, status, pruned):
         sizes = re.findall(r"[0-9.]+ ([a-zA-Z]*B)\b", one.out + one.err)

@@ -26,10 +26,7 @@ class Plan:
     foreign: int  # paths that stay although no set names them
     files: list[Path] = field(default_factory=list)  # narinfos first, then NARs, then records
     size: int = 0  # bytes of those files
-    young: int = 0  # sets that stay for their age alone
-    odd: list[str] = field(
-        default_factory=list
-    )  # what a narinfo that goes calls its NAR, and is none
+    odd: list[str] = field(default_factory=list)  # what narinfos that go call a NAR, and is none
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Limits:
 
     keep: int  # sets of pins, those pushed last
     current: str | None  # digest of a set that stays whatever its age
-    grace: float  # seconds; younger files may be a running push's
+    grace: float  # seconds; younger files may be those of a push that runs
     foreign: bool  # also remove what no set names
 
 
@@ -91,15 +88,19 @@ def _plan(folder: Path, limits: Limits) -> Plan:
     infos = {path: info for path, (info, _) in files.items()}
     named = narinfo.reached(infos, (path for one in sets for path in one.paths))
     strangers = [path for path in infos if path not in named]
-    young = [path for path, (info, file) in files.items() if _is_young(folder, info, file, before)]
-    roots = [] if limits.foreign else strangers
-    kept = _kept(sets, infos, roots, young, before, limits)
+    kept = [
+        one
+        for number, one in enumerate(sets)
+        if number < limits.keep
+        or one.digest == limits.current
+        or (one.running and one.time > before)
+    ]
     dropped = [one for one in sets if one not in kept]
-    roots = [*roots, *young, *(path for one in kept for path in one.paths)]
+    roots = [] if limits.foreign else strangers
+    roots = [*roots, *(path for one in kept for path in one.paths)]
     spared = narinfo.reached(infos, roots)
     paths = sorted(path for path in infos if path not in spared)
     plan = Plan(kept, dropped, paths, 0 if limits.foreign else len(strangers))
-    plan.young = sum(one in kept and one.digest != limits.current for one in sets[limits.keep :])
     used = {infos[path].file for path in spared} | unreadable
     gone = {infos[path].file for path in paths} - used
     plan.files = [files[path][1] for path in paths]
@@ -112,36 +113,6 @@ def _plan(folder: Path, limits: Limits) -> Plan:
     # Last: were they gone before the rest, nothing would name what a stopped prune has left.
     plan.files += [folder / records.FOLDER / f"{one.digest}.json" for one in dropped]
     return plan
-
-
-def _kept(
-    sets: list[Record],
-    infos: dict[str, PathInfo],
-    roots: list[str],
-    young: list[str],
-    before: float,
-    limits: Limits,
-) -> list[Record]:
-    """Return the sets that stay: the last ones, the current one, and those that are young.
-
-    A young path stays, and a set that alone has it stays as well: without its record nothing would
-    tell later on that the path may go.
-    """
-    kept = [
-        one
-        for number, one in enumerate(sets)
-        if number < limits.keep or one.digest == limits.current or one.time > before
-    ]
-    spared = narinfo.reached(infos, [*roots, *(path for one in kept for path in one.paths)])
-    late = set(young) - spared
-    more = [one for one in sets if not late.isdisjoint(narinfo.reached(infos, one.paths))]
-    return [one for one in sets if one in kept or one in more]
-
-
-def _is_young(folder: Path, info: PathInfo, file: Path, before: float) -> bool:
-    """Tell whether a path has come after a time: it may be of a push that has not ended."""
-    names = [file, *([folder / info.file] if info.file else [])]
-    return any(one.stat().st_mtime > before for one in names if one.is_file())
 
 
 def _narinfos(folder: Path) -> tuple[dict[str, tuple[PathInfo, Path]], set[str | None]]:

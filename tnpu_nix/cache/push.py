@@ -150,13 +150,18 @@ def _unavailable(one: Cache, reason: str) -> TnpuError:
 def _prepared(
     one: Cache, now: Current, closure: Iterable[str], access: Access, say: Say
 ) -> Iterator[None]:
-    """See that there is a cache, hold its lock, and write the record of this set first."""
+    """See that there is a cache, hold its lock, write the record of this set first, and its end."""
     with contextlib.ExitStack() as stack:
         if one.folder is not None:
             stack.enter_context(records.locked(one.folder, False, say))
         mend.begin(one, access)
-        records.write(one, now, closure, access, say)
-        yield
+        records.write(one, now, closure, access, say, running=True)
+        try:
+            yield
+        finally:
+            # A record without its end counts as that of a running push for a while: no more.
+            with contextlib.suppress(UnavailableError, OSError):
+                records.write(one, now, closure, access, lambda _line: None, running=False)
 
 
 def _closure(paths: Sequence[str], nix: Nix) -> dict[str, PathInfo]:

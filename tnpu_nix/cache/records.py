@@ -35,16 +35,23 @@ class Record:
     paths: tuple[str, ...]  # outputs, sources, and the closures of what was pushed; there or not
     pins: dict[str, str]  # pin → revision
     time: float  # of its last push, seconds since 1970, by the cache's own clock
+    running: bool  # whether that push has not said that it has ended
 
 
 def write(
-    one: Cache, now: Current, closure: Iterable[str], access: Access, say: Callable[[str], None]
+    one: Cache,
+    now: Current,
+    closure: Iterable[str],
+    access: Access,
+    say: Callable[[str], None],
+    running: bool,
 ) -> None:
     """Note in a cache which outputs the current pins have; where it can hold files of ours.
 
     Args:
         closure: all that this push puts there or finds there already: until the narinfos of the
             outputs are there, nothing else says that the outputs need it.
+        running: whether the push is about to begin, or has ended.
 
     Raises:
         UnavailableError: the cache takes nothing from this user, or does not answer.
@@ -52,8 +59,14 @@ def write(
     """
     name = f"{now.digest}.json"
     paths = sorted({*closure, *_others(one, name, now, access)})
-    content = {"version": 1, "outputs": now.outputs, "sources": now.sources, "pins": now.pins}
-    text = json.dumps({**content, "closure": paths}, indent=1, sort_keys=True).encode()
+    content: dict[str, object] = {
+        "version": 1,
+        "outputs": now.outputs,
+        "sources": now.sources,
+        "pins": now.pins,
+    }
+    content |= {"closure": paths, "running": running}
+    text = json.dumps(content, indent=1, sort_keys=True).encode()
     if one.folder is not None:
         folder = one.folder / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +119,8 @@ def _read(path: Path) -> Record:
     # Records of before there were closures in them have none.
     more = [*_strings(content["sources"].values()), *_strings(content.get("closure", []))]
     pins = dict(zip(_strings(content["pins"]), _strings(content["pins"].values()), strict=True))
-    return Record(path.stem, (*outputs, *more), pins, path.stat().st_mtime)
+    running = content.get("running") is True
+    return Record(path.stem, (*outputs, *more), pins, path.stat().st_mtime, running)
 
 
 def _strings(values: Iterable[object]) -> list[str]:

@@ -291,7 +291,7 @@ def _project(context: click.Context, nix: Nix, needed: bool) -> Current | None:
     default=24.0,
     show_default=True,
     metavar="HOURS",
-    help="Leave younger files and sets alone: a push may be running.",
+    help="Leave younger files of unfinished uploads alone, and sets whose push has not ended.",
 )
 @click.option("--foreign", is_flag=True, help="Also remove paths that no set of pins names.")
 @click.option("--offline-profile", is_flag=True, help="The current pins' outputs with hostpkgs.")
@@ -340,6 +340,5 @@ def prune(
     click.echo(
         f"{len(plan.paths)} paths {verb}, {size_text(plan.size)}; sets of pins:"
         f" {len(plan.kept)} kept, {len(plan.dropped)} dropped"
-        + (f"; {plan.young} of them kept for {grace:g} h (--grace)" if plan.young else "")
         + (f"; {plan.foreign} paths of others left alone" if plan.foreign else "")
     )
