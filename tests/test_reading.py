@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from tests.conftest import Edit, GitRepository, Project
 from tnpu_nix.pins import PIN_NAMES
@@ -98,6 +99,17 @@ def test_generate_and_build_notice_it_without_the_network(
     assert pinned.run("generate", env=elsewhere).status == 0
     assert new in sources.read_text()
     pinned.run("build", "spike", "--offline-profile").failed_with(*words)
+
+
+def test_a_source_that_lies_where_nix_has_no_book_of_it_is_no_other_revision(
+    pinned: Project,
+) -> None:
+    assert pinned.run("bump", "spike", "main").status == 0
+    (source,) = Path(pinned.env["TNPU_NIX_STORE"]).glob(f"nix/store/*-{pinned.pin().rev[:7]}")
+    other = pinned.root.parent / "other"
+    (other / "nix" / "store" / source.name).mkdir(parents=True)
+    done = pinned.run("generate", env={"TNPU_NIX_STORE": str(other)})
+    assert done.status == 0, done
 
 
 def test_verify_lists_every_failure_and_goes_on(
