@@ -53,12 +53,21 @@ def _contents(root: str) -> Iterator[str]:
     yield from _below(f"{root}/nix")
 
 
-def _below(folder: str) -> Iterator[str]:
+def _below(folder: str, followed: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the files below a folder, links followed, as a build copies them."""
-    seen = set()  # a link may lead back to where it lies
-    for where, folders, names in os.walk(folder, followlinks=True):
-        seen.add(os.path.realpath(where))
-        inside = (name for name in folders if name != "__pycache__")
-        new = (name for name in inside if os.path.realpath(f"{where}/{name}") not in seen)
-        folders[:] = sorted(new)
-        yield from (f"{where}/{name}" for name in sorted(names))
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if not entry.is_dir():
+            yield entry.path
+        elif entry.name != "__pycache__":
+            way = followed
+            if entry.is_symlink():  # which may lead back to where it lies
+                target = os.path.realpath(entry.path)
+                if target in followed or f"{os.path.realpath(folder)}/".startswith(f"{target}/"):
+                    continue
+                way = (*followed, target)
+            yield from _below(entry.path, way)
