@@ -229,28 +229,13 @@ class Answering:
 
 
 @contextlib.contextmanager
-def answering(
-    status: int | None, headers: dict[str, str] | None = None, body: bytes = b"{}"
-) -> Iterator[Answering]:
-    """Answer everything on a free port with *status*; with None take requests and say nothing."""
-    over = threading.Event()
-    made = Answering("")
+def answered_by(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """Have a function answer each request on a free port; the block gets host and port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            made.requests.append(f"{self.command} {self.path}")
-            made.authorizations.add(self.headers.get("Authorization", ""))
-            if status is None:
-                over.wait()
-                return
-            self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            said = made.respond(self.path) if made.respond else body
-            self.send_response(200 if made.respond else status)
-            for name, value in {**(headers or {}), "Content-Length": str(len(said))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(said)
+            with contextlib.suppress(OSError):  # whoever asked has gone
+                answer(self)
 
         do_HEAD = do_POST = do_PUT = do_PATCH = do_GET  # noqa: N815
 
@@ -259,11 +244,39 @@ def answering(
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    made.host = f"127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield made
+        yield f"127.0.0.1:{server.server_port}"
     finally:
-        over.set()
         server.shutdown()
         server.server_close()
+
+
+@contextlib.contextmanager
+def answering(
+    status: int | None, headers: dict[str, str] | None = None, body: bytes = b"{}"
+) -> Iterator[Answering]:
+    """Answer everything on a free port with *status*; with None take requests and say nothing."""
+    over = threading.Event()
+    made = Answering("")
+
+    def answer(it: BaseHTTPRequestHandler) -> None:
+        made.requests.append(f"{it.command} {it.path}")
+        made.authorizations.add(it.headers.get("Authorization", ""))
+        if status is None:
+            over.wait()
+            return
+        it.rfile.read(int(it.headers.get("Content-Length", "0")))
+        said = made.respond(it.path) if made.respond else body
+        it.send_response(200 if made.respond else status)
+        for name, value in {**(headers or {}), "Content-Length": str(len(said))}.items():
+            it.send_header(name, value)
+        it.end_headers()
+        if it.command != "HEAD":
+            it.wfile.write(said)
+
+    with answered_by(answer) as made.host:
+        try:
+            yield made
+        finally:
+            over.set()

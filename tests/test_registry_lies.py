@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -17,35 +15,11 @@ import pytest
 from tests.altered import file, packed
 from tests.conftest import Demo, Ran, run_command
 from tests.forged import MANIFEST, Forgery, publish
-from tests.registry import registry
+from tests.registry import answered_by, registry
 from tests.verifying import Bench
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 TOKEN = "SECRET-TOKEN-123"
-
-
-@contextlib.contextmanager
-def lying(answer: Answer) -> Iterator[str]:
-    """A server that answers each request by a function; the block gets its host and port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            with contextlib.suppress(OSError):
-                answer(self)
-
-        do_HEAD = do_POST = do_PUT = do_PATCH = do_GET  # noqa: N815
-
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def said(status: int, body: bytes = b"{}", **headers: str) -> Answer:
@@ -98,7 +72,7 @@ ANSWERS: dict[str, Answer] = {
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_an_answer_that_makes_no_sense_is_one_clear_error(kind: str, tmp_path: Path) -> None:
-    with lying(ANSWERS[kind]) as host:
+    with answered_by(ANSWERS[kind]) as host:
         pull(host, tmp_path).failed_with(host.split(":")[0])
     assert list(tmp_path.iterdir()) == []
 
@@ -112,7 +86,7 @@ def test_a_token_that_is_none_is_told_to_nobody(token: object, tmp_path: Path) -
         realm = f'Bearer realm="http://{it.headers["Host"]}/token",service="x"'
         said(401, WWW_Authenticate=realm)(it)
 
-    with lying(answer) as host:
+    with answered_by(answer) as host:
         done = pull(host, tmp_path)
     done.failed_with("token")
     assert TOKEN not in done.out + done.err
@@ -123,7 +97,7 @@ def test_a_digest_that_is_none_is_not_handed_on(demo: Demo, tmp_path: Path) -> N
     project = demo.project(tmp_path / "project")
     evil = {"Docker_Content_Digest": "evil $(id)", "Content_Type": MANIFEST}
     manifest = {"schemaVersion": 2, "config": {}, "layers": []}
-    with lying(said(200, json.dumps(manifest).encode(), **evil)) as host:
+    with answered_by(said(200, json.dumps(manifest).encode(), **evil)) as host:
         words = ("image", "ensure", "--offline-profile", "--dry-run", "--json", "--to")
         done = project.run(*words, f"{host}/lab/x")
     assert "evil" not in done.out + done.err
@@ -178,7 +152,7 @@ def test_a_registry_that_forgets_what_it_takes_is_given_up(
         statuses = {"HEAD": 404, "POST": 202, "PUT": 201, "PATCH": 500, "GET": 404}
         said(statuses[it.command], Location="/v2/lab/x/blobs/uploads/1")(it)
 
-    with lying(answer) as host:
+    with answered_by(answer) as host:
         words = ("image", "push", "--offline-profile", "--retries", "1", "--to", f"{host}/lab/x:1")
         built_image.project.run(*words).failed_with("500")
     assert requests.count("PATCH") <= 4

@@ -11,7 +11,7 @@ from typing import Any
 
 from tnpu_nix import git, process, store
 from tnpu_nix.nix import Nix, failure, version
-from tnpu_nix.storepath import sri_from_base32
+from tnpu_nix.storepath import sri
 from tnpu_nix.terminal import uncoloured
 
 # "nix derivation show" is what "nix show-derivation" has been called since.
@@ -60,21 +60,10 @@ def _made(nix: Nix) -> bool:
 def _info(path: str, entry: dict[str, Any]) -> PathInfo:
     return PathInfo(
         path,
-        as_sri(entry["narHash"]),
+        sri(entry["narHash"]),
         int(entry["narSize"]),
         tuple(str(one) for one in entry.get("references", [])),
     )
-
-
-def as_sri(digest: str) -> str:
-    """Return the SRI form of a sha256, also of ``sha256:`` and base32.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    if digest.startswith("sha256-"):
-        return digest
-    return sri_from_base32(digest.removeprefix("sha256:"))
 
 
 def is_intact(nix: Nix, *paths: str) -> bool:

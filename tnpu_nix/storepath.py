@@ -27,10 +27,17 @@ def sri_from_base32(digest: str) -> str:
     """
     if len(digest) != 52:
         raise ValueError(f"{digest!r} is not a sha256 in base32")
-    number = 0
-    for character in digest:
-        number = number * 32 + _DIGITS.index(character)
-    return "sha256-" + base64.b64encode(number.to_bytes(33, "little")[:32]).decode()
+    return sri(f"sha256:{digest}")
+
+
+def sri(text: str) -> str:
+    """Return a hash as Nix writes it in SRI form, so that two spellings of it compare.
+
+    Raises:
+        ValueError: it is none.
+    """
+    algorithm, digest = digest_of(text)
+    return f"{algorithm}-{base64.b64encode(digest).decode()}"
 
 
 def base32(data: bytes) -> str:

@@ -6,14 +6,14 @@ import contextlib
 import json
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from tests.cache.conftest import Lab
 from tests.cache.web import Nginx
 from tests.conftest import Ran
+from tests.registry import answered_by
 
 
 def verify(lab: Lab, *options: str | Path) -> Ran:
@@ -62,28 +62,18 @@ def test_caches_that_are_of_no_use_are_passed_over(
 def two_tongued(folder: Path, forge: Callable[[str], str]) -> Iterator[str]:
     """A cache that tells Nix the truth, and everyone else what *forge* makes of a narinfo."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            path = folder / self.path.lstrip("/")
-            text = path.read_text() if path.is_file() else ""
-            if path.suffix == ".narinfo" and "Nix" not in self.headers["User-Agent"]:
-                text = forge(text)
-            self.send_response(200 if text else 404)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text.encode())
+    def answer(it: BaseHTTPRequestHandler) -> None:
+        path = folder / it.path.lstrip("/")
+        text = path.read_text() if path.is_file() else ""
+        if path.suffix == ".narinfo" and "Nix" not in it.headers["User-Agent"]:
+            text = forge(text)
+        it.send_response(200 if text else 404)
+        it.send_header("Content-Length", str(len(text)))
+        it.end_headers()
+        it.wfile.write(text.encode())
 
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with answered_by(answer) as host:
+        yield f"http://{host}"
 
 
 def test_what_a_cache_told_us_is_what_has_to_be_signed(lab: Lab) -> None:

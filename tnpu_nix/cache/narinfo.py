@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import posixpath
 import re
@@ -36,13 +35,12 @@ class PathInfo:
     @property
     def nar_sri(self) -> str:
         """The hash of the NAR in SRI form, so that two spellings of it compare."""
-        from tnpu_nix.storepath import digest_of
+        from tnpu_nix.storepath import sri
 
         try:
-            algorithm, digest = digest_of(self.nar_hash)
+            return sri(self.nar_hash)
         except ValueError:
             return self.nar_hash
-        return f"{algorithm}-{base64.b64encode(digest).decode()}"
 
 
 def hash_part(path: str) -> str:
