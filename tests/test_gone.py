@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Demo, Project, Ran, environment, run_with_mounts
+from tests.nix import as_cache, take
 from tnpu_nix import flake
 from tnpu_nix.nix import Nix
 
@@ -22,10 +23,10 @@ class Lab:
 
     project: Project
     nix: Nix
-    cache: str  # lines of nix.conf that make a cache of the demo's store
+    source: Path  # the demo's store, which may serve as a cache
 
     def run(self, *arguments: str, cached: bool = False) -> Ran:
-        env = {"NIX_CONFIG": self.cache} if cached else {}
+        env = {"NIX_CONFIG": as_cache(self.source)} if cached else {}
         return self.project.run(*arguments, "--offline-profile", env=env)
 
     def built(self, *arguments: str, cached: bool = False) -> Ran:
@@ -66,25 +67,14 @@ def lab(demo: Demo, tmp_path: Path) -> Lab:
     project = demo.project(tmp_path / "project")
     store = tmp_path / "store"
     own = Project(project.root, {"TNPU_NIX_STORE": str(store)})
-    cache = f"extra-substituters = local?root={demo.store}&trusted=true\nfallback = true"
-    # The lines of the offline profile come after the user's and empty what they name.
-    nix = Nix(store, offline_profile=True)
-    made = Lab(own, nix, cache)
+    made = Lab(own, Nix(store, offline_profile=True), demo.store)
     assert not store.exists()
     return made
 
 
 def fill(lab: Lab, target: str) -> str:
     """Have the demo's store give what a target is built from and consists of; return its path."""
-    one = lab.output(target)
-    filling = Nix(lab.nix.store, offline_profile=True, config=tuple(lab.cache.split("\n")))
-    env = environment(**filling.variables())
-    wanted = [one.derivation, *lab.ask("nix-store", "--query", "--requisites", one.derivation)]
-    derivations = [path for path in wanted if path.endswith(".drv")]
-    argv = ["nix-store", "--realise", *derivations, "--max-jobs", "0"]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return one.paths["out"]
+    return take(lab.project, lab.nix, lab.source, target)
 
 
 def planned(lab: Lab, target: str) -> tuple[dict[str, str], list[str]]:

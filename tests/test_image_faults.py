@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Demo, Ran, environment
+from tests.nix import take
 from tests.registry import PASSWORD, USER, answering
 from tests.registry_lab import NAME, Lab, lab
 from tnpu_nix.images import archive
@@ -206,9 +207,10 @@ def test_a_damaged_layer_is_noticed(lab: Lab, tmp_path: Path) -> None:
 def own_store(lab: Lab, demo: Demo, tmp_path: Path) -> tuple[Path, Nix]:
     """Give the lab a store of its own, to be damaged."""
     store = tmp_path / "store"
-    subprocess.run(["cp", "-a", str(demo.store), str(store)], check=True)
+    nix = Nix(store=store, offline_profile=True)
+    take(lab.project, nix, demo.store, "tnpu-image-stream")
     lab.project.env["TNPU_NIX_STORE"] = str(store)
-    return store, Nix(store=store, offline_profile=True)
+    return store, nix
 
 
 def streamed(lab: Lab, nix: Nix, name: str) -> str:

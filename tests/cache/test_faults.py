@@ -30,8 +30,7 @@ def forge(lab: Lab, output: str) -> None:
     That is the most that a liar without the key can do.
     """
     forged = lab.folder / "nar" / "forged.nar.xz"
-    other = lab.builder.parent / "forged"
-    shutil.rmtree(other, ignore_errors=True)
+    other = lab.folder.parent / "forged"
     other.mkdir()
     (other / "evil").write_text("evil")
     dump = ["nix-store", "--dump", str(other)]
