@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ from tests.cache.conftest import SMALL, Lab, copy, edit, nix
 from tests.cache.web import Nginx
 from tests.conftest import environment, run_command
 from tnpu_nix import pinsfile
-from tnpu_nix.cache import local
+from tnpu_nix.cache import local, records, stores
+from tnpu_nix.cache.access import Access
+from tnpu_nix.cache.current import current
 from tnpu_nix.nix import Nix
 
 
@@ -242,13 +245,34 @@ def test_a_set_whose_push_has_not_ended_stays_for_a_while(moved: Lab) -> None:
     records = {one.stem: one for one in (moved.folder / "tnpu").glob("*.json")}
     victim = next(one for name, one in records.items() if name not in kept)  # type: ignore[operator]
     content = json.loads(victim.read_text())
-    assert content["running"] is False
-    victim.write_text(json.dumps({**content, "running": True}))
+    assert content["running"] == {}
+    victim.write_text(json.dumps({**content, "running": {"killed": int(time.time())}}))
     for one in records.values():
         os.utime(one, (time.time() - (7200 if one == victim else 60),) * 2)
     assert victim.stem in prune(moved, "--keep", "1")["kept"]  # type: ignore[operator]
     gone = prune(moved, "--keep", "1", "--grace", "1")["dropped"]
     assert victim.stem in gone  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("place", ["folder", "web"])
+def test_pushes_of_one_set_at_a_time_are_all_in_its_record(
+    bare: Lab, nginx: Callable[[Path], Nginx], place: str
+) -> None:
+    (bare.folder / records.FOLDER).mkdir(parents=True)
+    url = bare.url if place == "folder" else nginx(bare.folder).at("kept404")
+    one, access = stores.cache(url), Access()
+    now = current(bare.project.root, Nix(bare.builder, offline_profile=True))
+    pushes = [records.Push(now, frozenset({f"/nix/store/{number}"})) for number in range(8)]
+    # A web server has no order of those who come within the same milliseconds.
+    with ThreadPoolExecutor(8 if place == "folder" else 1) as pool:
+        list(pool.map(lambda push: records.begin(one, push, access, print), pushes))
+        for push in pushes:
+            (record,) = records.load(bare.folder)
+            assert record.running
+            assert {path for push in pushes for path in push.closure} <= set(record.paths)
+            records.end(one, push, access)
+    (record,) = records.load(bare.folder)
+    assert not record.running
 
 
 def test_records_of_before_they_held_closures_count(moved: Lab) -> None:

@@ -155,13 +155,12 @@ def _prepared(
         if one.folder is not None:
             stack.enter_context(records.locked(one.folder, False, say))
         mend.begin(one, access)
-        records.write(one, now, closure, access, say, running=True)
+        push = records.Push(now, frozenset(closure))
+        records.begin(one, push, access, say)
         try:
             yield
         finally:
-            # A record without its end counts as that of a running push for a while: no more.
-            with contextlib.suppress(UnavailableError, OSError):
-                records.write(one, now, closure, access, lambda _line: None, running=False)
+            records.end(one, push, access)
 
 
 def _closure(paths: Sequence[str], nix: Nix) -> dict[str, PathInfo]:

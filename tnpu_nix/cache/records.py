@@ -10,9 +10,10 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tnpu_nix.cache import wire
@@ -24,6 +25,7 @@ from tnpu_nix.errors import TnpuError
 FOLDER = "tnpu"
 # What reading something else than a record ends in; the last one if it is nested too deep.
 _NO_RECORD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_DAY = 86400  # seconds: a push that has not said in that time that it has ended was killed
 _WAIT = 60.0  # seconds for the running pushes to end
 
 
@@ -35,67 +37,95 @@ class Record:
     paths: tuple[str, ...]  # outputs, sources, and the closures of what was pushed; there or not
     pins: dict[str, str]  # pin → revision
     time: float  # of its last push, seconds since 1970, by the cache's own clock
-    running: bool  # whether that push has not said that it has ended
+    running: bool  # whether a push of it has not said that it has ended
 
 
-def write(
-    one: Cache,
-    now: Current,
-    closure: Iterable[str],
-    access: Access,
-    say: Callable[[str], None],
-    running: bool,
-) -> None:
-    """Note in a cache which outputs the current pins have; where it can hold files of ours.
+@dataclass(frozen=True)
+class Push:
+    """A push of the current pins' outputs, as their record names it while it runs."""
 
-    Args:
-        closure: all that this push puts there or finds there already: until the narinfos of the
-            outputs are there, nothing else says that the outputs need it.
-        running: whether the push is about to begin, or has ended.
+    now: Current
+    closure: frozenset[str]  # all that it puts there or finds there already
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+
+
+def begin(one: Cache, push: Push, access: Access, say: Callable[[str], None]) -> None:
+    """Note in a cache which outputs the current pins have, and that this push of them runs.
+
+    The closure is noted too: until the narinfos of the outputs are there, nothing else says that
+    the outputs need it. A cache that can hold no files of ours has no record; *say* is told.
 
     Raises:
         UnavailableError: the cache takes nothing from this user, or does not answer.
         OSError: the folder of the cache cannot be written.
     """
-    name = f"{now.digest}.json"
-    paths = sorted({*closure, *_others(one, name, now, access)})
-    content: dict[str, object] = {
-        "version": 1,
-        "outputs": now.outputs,
-        "sources": now.sources,
-        "pins": now.pins,
-    }
-    content |= {"closure": paths, "running": running}
-    text = json.dumps(content, indent=1, sort_keys=True).encode()
+    try:
+        _write(one, push, access, running=True)
+    except NotThereError as error:
+        if "403" in str(error):
+            raise UnavailableError(str(error)) from error
+        say(f"{one.address} keeps no record of the pins; `cache prune` will not know them")
+
+
+def end(one: Cache, push: Push, access: Access) -> None:
+    """Note that a push has ended. Without that it counts as one that runs for a while: no more."""
+    with contextlib.suppress(NotThereError, UnavailableError, OSError):
+        _write(one, push, access, running=False)
+
+
+def _write(one: Cache, push: Push, access: Access, running: bool) -> None:
+    """Write the record with this push, and all that it has of others of the same outputs.
+
+    In a folder one writes after the other. A web server has no such order: two that read and write
+    within the same few milliseconds can lose what one of them wrote.
+    """
+    name = f"{push.now.digest}.json"
     if one.folder is not None:
         folder = one.folder / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".{now.digest}.{os.getpid()}"
-        temporary.write_bytes(text)
-        temporary.rename(folder / name)
+        with (folder / "writing").open("a") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            text = b""
+            with contextlib.suppress(FileNotFoundError):
+                text = (folder / name).read_bytes()
+            temporary = folder / f".{push.now.digest}.{os.getpid()}"
+            temporary.write_bytes(_content(push, text, running))
+            temporary.rename(folder / name)
     elif one.is_web:
-        url = f"{one.address}/{FOLDER}/{name}"
-        try:
-            wire.request(url, access, "PUT", text)
-        except NotThereError as error:
-            if "403" in str(error):
-                raise UnavailableError(str(error)) from error
-            say(f"{one.address} keeps no record of the pins; `cache prune` will not know them")
+        url, text = f"{one.address}/{FOLDER}/{name}", b""
+        with contextlib.suppress(NotThereError):
+            text = wire.request(url, access)[0]
+        wire.request(url, access, "PUT", _content(push, text, running))
 
 
-def _others(one: Cache, name: str, now: Current, access: Access) -> list[str]:
-    """Return what the record of the same outputs has: it may be that of a push that still runs."""
-    text = b""
-    with contextlib.suppress(NotThereError, FileNotFoundError):
-        if one.folder is not None:
-            text = (one.folder / FOLDER / name).read_bytes()
-        elif one.is_web:
-            text = wire.request(f"{one.address}/{FOLDER}/{name}", access)[0]
+def _content(push: Push, before: bytes, running: bool) -> bytes:
+    """Return the record that follows one of the same name, which may be empty or anything else."""
+    closure, runs = _others(push.now, before)
+    runs.pop(push.name, None)
+    if running:
+        runs[push.name] = int(time.time())
+    content = {
+        "version": 1,
+        "outputs": push.now.outputs,
+        "sources": push.now.sources,
+        "pins": push.now.pins,
+        "closure": sorted(push.closure.union(closure)),
+        "running": runs,
+    }
+    return json.dumps(content, indent=1, sort_keys=True).encode()
+
+
+def _others(now: Current, text: bytes) -> tuple[list[str], dict[str, int]]:
+    """Return the closure in a record of the same outputs, and its pushes that may still run."""
     try:
         content = json.loads(text)
-        return _strings(content["closure"]) if content["outputs"] == now.outputs else []
+        if content["outputs"] != now.outputs:
+            return [], {}
+        begun = {str(name): int(at) for name, at in content.get("running", {}).items()}
+        recent = {name: at for name, at in begun.items() if at > time.time() - _DAY}
+        return _strings(content.get("closure", [])), recent
     except _NO_RECORD:
-        return []
+        return [], {}
 
 
 def load(folder: Path) -> list[Record]:
@@ -119,7 +149,7 @@ def _read(path: Path) -> Record:
     # Records of before there were closures in them have none.
     more = [*_strings(content["sources"].values()), *_strings(content.get("closure", []))]
     pins = dict(zip(_strings(content["pins"]), _strings(content["pins"].values()), strict=True))
-    running = content.get("running") is True
+    running = bool(content.get("running"))
     return Record(path.stem, (*outputs, *more), pins, path.stat().st_mtime, running)
 
 
