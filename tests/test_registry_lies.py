@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
@@ -134,6 +136,52 @@ def test_an_image_that_names_other_layers_as_ours_deceives_no_push(
         assert "names a layer that is another" in done.err
         done = built_image.verify(ours)
         assert done.status == 0, done
+
+
+def test_a_registry_that_says_it_has_what_was_collected_is_sent_all_of_it(
+    built_image: Bench, tmp_path: Path
+) -> None:
+    """As one that keeps its answers does. No server of ours can; it is before a real one."""
+    sizes: dict[str, int] = {}
+    with registry(tmp_path / "registry", password=False) as hub:
+
+        def answer(it: BaseHTTPRequestHandler) -> None:
+            digest = it.path.rpartition("/blobs/sha256:")[2]
+            if it.command == "HEAD" and digest in sizes:
+                said(200, b"x" * sizes[digest])(it)
+            else:
+                hand_on(it, hub.port)
+
+        with answered_by(answer) as host:
+            words = ("image", "push", "--offline-profile", "--to", f"{host}/lab/x:1")
+            assert built_image.project.run(*words).status == 0
+            blobs = hub.folder / "data/docker/registry/v2/blobs/sha256"
+            sizes |= {one.parent.name: one.stat().st_size for one in blobs.glob("*/*/data")}
+            hub.die()
+            shutil.rmtree(hub.folder / "data/docker/registry/v2/repositories")
+            shutil.rmtree(blobs)
+            hub.start()
+            done = built_image.project.run(*words)
+            assert done.status == 0, done
+            assert done.err.count("lacks what it says it has") == 1
+        done = built_image.verify(f"{hub.host}/lab/x:1")
+        assert done.status == 0, done
+
+
+def hand_on(it: BaseHTTPRequestHandler, port: int) -> None:
+    """Have a server behind answer."""
+    body = it.rfile.read(int(it.headers.get("Content-Length", "0")))
+    if it.headers.get("Transfer-Encoding") == "chunked":
+        while size := int(it.rfile.readline(), 16):
+            body += it.rfile.read(size + 2)[:-2]
+        it.rfile.readline()
+    of_the_form = ("Transfer-Encoding", "Content-Length")
+    headers = {name: value for name, value in it.headers.items() if name not in of_the_form}
+    behind = http.client.HTTPConnection("127.0.0.1", port)
+    behind.request(it.command, it.path, body, headers)
+    answer = behind.getresponse()
+    headers = {name: value for name, value in answer.getheaders() if name not in of_the_form}
+    said(answer.status, answer.read(), **headers)(it)
 
 
 def test_a_registry_that_forgets_what_it_takes_is_given_up(

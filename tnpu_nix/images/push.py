@@ -23,6 +23,7 @@ from tnpu_nix.registry.upload import (
     Blob,
     Compressed,
     is_passing,
+    lacks_what_it_has,
     put_manifest,
     upload_blob,
     upload_layer,
@@ -87,14 +88,11 @@ def push(
     Raises:
         TnpuError: the image cannot be streamed, or the registry does not take it.
     """
-    known = KnownLayers(repository, root)
-    result = Pushed()
-    failures = most = 0
+    known, result = KnownLayers(repository, root), Pushed()
+    tries = _Tries(repository, known, watch)
     while True:
         try:
-            if failures:  # making the image again is for a registry that is there again
-                repository.transport.log_in()
-                known.doubt()
+            tries.begin()
             with pathinfo.being_hashed(nix, _closure(script, nix)) as hashed:
                 read = _streamed(script, nix, repository, known, result, watch)
                 _refuse_altered(hashed())
@@ -104,18 +102,43 @@ def push(
         except _FalseGuessError:
             watch.say("an image in the registry names a layer that is another; it is sent anew")
         except TnpuError as error:
-            if not is_passing(error):
-                raise
-            # A layer that is sent again and again is no progress.
-            failures = failures + 1 if known.count <= most else 1
-            most = max(most, known.count)
-            if failures > repository.transport.patience.retries:
-                raise
-            wait = 2.0 ** (failures - 1)
-            watch.say(f"{error.what}; going on in {wait:g} s where it stopped")
-            time.sleep(wait)
+            tries.after(error)
         finally:
             known.keep()
+
+
+@dataclass
+class _Tries:
+    """How often a push has failed, and whether it goes on."""
+
+    repository: Repository
+    known: KnownLayers
+    watch: Watcher
+    failures: int = 0  # since the last progress
+    most: int = 0  # layers that were there at a failure
+
+    def begin(self) -> None:
+        if self.failures:  # making the image again is for a registry that is there again
+            self.repository.transport.log_in()
+            self.known.doubt()
+
+    def after(self, error: TnpuError) -> None:
+        """Wait for the next try, or raise the error if another would not help."""
+        if not self.repository.distrusted and lacks_what_it_has(error):
+            self.repository.distrusted = True
+            self.known.doubt()
+            self.watch.say("the registry lacks what it says it has; sending all of the image")
+            return
+        if not is_passing(error):
+            raise error
+        # A layer that is sent again and again is no progress.
+        self.failures = self.failures + 1 if self.known.count <= self.most else 1
+        self.most = max(self.most, self.known.count)
+        if self.failures > self.repository.transport.patience.retries:
+            raise error
+        wait = 2.0 ** (self.failures - 1)
+        self.watch.say(f"{error.what}; going on in {wait:g} s where it stopped")
+        time.sleep(wait)
 
 
 def _closure(script: Path, nix: Nix) -> dict[str, PathInfo]:

@@ -54,6 +54,9 @@ class Repository:
         reference: names the repository; its tag and digest are of no account.
         writing: whether the right to push is asked for, beside that to pull.
         plain_http: speak HTTP without TLS to another machine; on this one that is found out.
+
+    Attributes:
+        distrusted: whether it has said that it has a blob that it lacks; it is not asked any more.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Repository:
         patience: Patience | None = None,
     ) -> None:
         self.reference = reference
+        self.distrusted = False
         self.transport = Transport(
             reference, writing=writing, plain_http=plain_http, patience=patience or Patience()
         )
@@ -146,8 +150,8 @@ class Repository:
         return known if answer.status == 200 else None
 
     def has_blob(self, digest: str) -> bool:
-        """Tell whether the repository has a blob."""
-        return self.blob_size(digest) is not None
+        """Tell whether the repository has a blob, as far as it is to be trusted."""
+        return not self.distrusted and self.blob_size(digest) is not None
 
     def blob(self, digest: str, size: int) -> Iterator[bytes]:
         """Yield a blob's bytes. A broken connection is taken up where it broke.

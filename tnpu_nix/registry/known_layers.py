@@ -63,7 +63,7 @@ class KnownLayers:
         Raises:
             TnpuError: the registry does not answer.
         """
-        if self._deceived:
+        if self._deceived or self._repository.distrusted:
             return None
         other = self._from_images(diff_id)
         return other if other and self._is_there(other) else None
@@ -99,7 +99,8 @@ class KnownLayers:
         keep_note(self._root, _FILE, json.dumps(plain))
 
     def _is_there(self, blob: Blob) -> bool:
-        return self._repository.blob_size(blob.digest) == blob.size
+        trusted = not self._repository.distrusted
+        return trusted and self._repository.blob_size(blob.digest) == blob.size
 
     def _from_images(self, diff_id: str) -> Blob | None:
         """Return what an image in the repository says, reading no more images than it takes."""

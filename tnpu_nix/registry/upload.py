@@ -234,3 +234,12 @@ def is_passing(error: TnpuError) -> bool:
         return lost or error.status >= 500 or error.status == 429
     cause = error.__cause__
     return isinstance(cause, HTTPError) and not isinstance(cause, SSLError | ReadTimeoutError)
+
+
+def lacks_what_it_has(error: TnpuError) -> bool:
+    """Tell whether a registry refuses a manifest for the lack of a blob.
+
+    A blob that was sent, or that the registry said it has: one that keeps such answers says so
+    for a while of what a collection has removed.
+    """
+    return isinstance(error, RegistryError) and "MANIFEST_BLOB_UNKNOWN" in error.codes
