@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +60,16 @@ class Nix:
         if self.store is not None:
             variables["NIX_REMOTE"] = str(self.store)
         return variables
+
+    def words(self, *words: str) -> str:
+        """Return a command of tnpu-nix that runs Nix as this one does, to be put into a hint.
+
+        Args:
+            words: the command, its arguments and options; quoted for a shell where they must be.
+        """
+        profile = ["--offline-profile"] if self.offline_profile else []
+        store = ["--store", str(self.store)] if self.store else []
+        return f"`{shlex.join(['tnpu-nix', *words, *profile, *store])}`"
 
     def on_disk(self, path: str) -> Path:
         """Return where a store path really lies."""

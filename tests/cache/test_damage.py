@@ -240,13 +240,14 @@ def test_what_no_cache_has_is_built_anew_by_what_is_said(
     words = hinted(refused, "pull")
     for more in ((), ("--cache", lab.url)):  # no cache at all, or one that has it damaged too
         alone = lab.project.run(*words, *more, env=lab.env(workshop))
-        alone.failed_with(f"no cache gave this whole: {lab.path('pk')}", "`tnpu-nix build`")
+        alone.failed_with(f"no cache gave this whole: {lab.path('pk')}")
         assert program.read_bytes() == altered  # a flipped bit is better than nothing
-    command = re.search(r"hint: `(NIX_REMOTE=.*?)` removes", alone.err)
-    assert command, alone.err
-    removed = nix(None, "bash", "-ec", command[1])
+    commands = re.search(r"hint: `(NIX_REMOTE=.*?)` removes .*; `tnpu-nix (.*?)` then", alone.err)
+    assert commands, alone.err
+    removed = nix(None, "bash", "-ec", commands[1])
     assert removed.returncode == 0 and not program.exists(), removed.stderr
-    assert lab.project.run(*build, env=lab.env(workshop)).status == 0
+    built = lab.project.run(*shlex.split(commands[2]), "pk")
+    assert built.status == 0, built.err
     assert program.read_bytes() == before
     assert lab.cache("push", "pk", *to, store=workshop).status == 0
 

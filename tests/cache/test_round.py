@@ -145,7 +145,8 @@ def test_a_push_warns_of_a_key_that_nobody_trusts(bare: Lab, tmp_path: Path) -> 
 
 def test_what_is_not_built_cannot_be_pushed(bare: Lab) -> None:
     done = bare.cache("push", "--to", bare.url, "--key-file", bare.key, store=bare.reader)
-    done.failed_with("nothing is built", "tnpu-nix build")
+    hint = f"`tnpu-nix build --offline-profile --store {bare.reader}`, then push"
+    done.failed_with("nothing is built", hint)
 
 
 def test_status_shows_output_by_output_who_has_it(lab: Lab, silent: str) -> None:
@@ -290,5 +291,8 @@ def test_the_wire_carries_only_what_is_missing(bare: Lab, nginx: Callable[[Path]
 def test_the_record_of_a_push_goes_over_http_too(bare: Lab, nginx: Callable[[Path], Nginx]) -> None:
     server = nginx(bare.folder)
     assert bare.push("pk", "--netrc", server.netrc(), to=server.url).status == 0
+    # By the server's lines in docs/cache.md, others on that machine can read it: as file://, too.
+    files = [path for path in bare.folder.rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o644}
     (record,) = (bare.folder / "tnpu").glob("*.json")
     assert bare.path("triton") in json.loads(record.read_text())["outputs"]["triton"]

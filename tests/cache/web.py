@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import re
 import signal
 import socket
 import subprocess
@@ -33,12 +34,7 @@ http {{
   server {{
     listen 127.0.0.1:{port};
     root {folder};
-    location / {{
-      auth_basic "lab";
-      auth_basic_user_file {own}/htpasswd;
-      dav_methods PUT;
-      create_full_put_path on;
-    }}
+{documented}
     location /open/ {{ alias {folder}/; }}
     location /403/ {{ return 403; }}
     location /404/ {{ return 404; }}
@@ -52,6 +48,13 @@ http {{
   }}
 }}
 """
+
+
+def _documented(own: Path) -> str:
+    """What docs/cache.md has its readers write for the cache itself."""
+    text = (REPOSITORY / "docs" / "cache.md").read_text()
+    (block,) = re.findall(r"^ +location / \{\n.*?^ +\}\n", text, re.M | re.S)
+    return str(block).replace("/etc/nginx/cache.htpasswd", f"{own}/htpasswd")
 
 
 def _kept(status: int, folder: Path) -> str:
@@ -107,6 +110,7 @@ def serving(folder: Path, own: Path) -> Iterator[Nginx]:
             own=own,
             port=port,
             folder=folder,
+            documented=_documented(own),
             kept403=_kept(403, folder),
             kept404=_kept(404, folder),
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from tnpu_nix import git, process
 from tnpu_nix.build import Log, Watcher, run_logged
@@ -62,63 +63,155 @@ _CAUSES = (
 )
 
 
-def pull(
-    outputs: dict[str, list[str]],
-    caches: Sequence[Cache],
-    keys: Sequence[str],
-    nix: Nix,
-    access: Access,
-    watch: Watcher,
-    say: Say,
-    repair: bool = False,
-) -> None:
-    """Realise *outputs* from caches; nothing is ever built, and what is not to be had is named.
+@dataclass(frozen=True)
+class Puller:
+    """What fetches from caches, and builds nothing."""
 
-    Args:
-        repair: also read all that is here, and fetch anew what was altered on the disk.
+    keys: Sequence[str]  # public ones, which signatures are checked with
+    nix: Nix
+    access: Access
+    watch: Watcher
+    say: Say
 
-    Raises:
-        TnpuError: an output is in no cache, or what a cache has is not to be trusted. Whatever was
-            fetched before is whole and signed, as Nix takes it path by path.
-    """
-    paths = paths_of(outputs)
-    here = local.valid(nix, paths)
-    missing = [path for path in paths if path not in here]
-    held = local.closure(nix, list(here))
-    gone = local.gone(nix, held)
-    altered = _altered(nix, [path for path in held if path not in gone], say) if repair else []
-    if not missing and not gone and not altered:
-        return
-    if not caches and (missing or gone):
-        raise TnpuError(
-            "no cache is named to pull from",
-            "name one in pins.toml ([cache] substituters), or with --cache URL",
-        )
-    answers = stores.ask_all(caches, missing or paths, nix, access)
-    _refuse_to_build(outputs, missing, answers)
-    alive = [one.cache for one in answers if one.trouble is None]
-    for one in answers:
-        if one.trouble:
-            say(f"going on without {one.cache.address}: {one.trouble}")
-    if missing:
-        _fetch(missing, alive, keys, nix, access, watch, say)
-    whole = local.closure(nix, paths)
-    # Paths that Nix has in its books, of old or just now for a reference, and not on the disk.
-    gone = local.gone(nix, whole)
-    if repair:
-        new = [path for path in whole if path not in held and path not in gone]
-        altered += _altered(nix, new, say)
-    for reason, those in (("gone from the disk", gone), ("altered on the disk", altered)):
-        for path in those:
-            say(f"{path} is {reason} although Nix has it in its books; fetching it anew")
-    if lost := fetch_anew([*gone, *altered], alive, keys, nix, access):
-        raise beyond_caches(f"no cache gave this whole: {', '.join(lost)}", lost, nix)
+    def pull(
+        self, outputs: dict[str, list[str]], caches: Sequence[Cache], repair: bool = False
+    ) -> None:
+        """Realise *outputs* from caches; what is not to be had is named.
 
+        Args:
+            repair: also read all that is here, and fetch anew what was altered on the disk.
 
-def _altered(nix: Nix, paths: Sequence[str], say: Say) -> list[str]:
-    if paths:
-        say(f"reading {len(paths)} paths that are here")
-    return local.altered(nix, paths)
+        Raises:
+            TnpuError: an output is in no cache, or what a cache has is not to be trusted. Whatever
+                was fetched before is whole and signed, as Nix takes it path by path.
+        """
+        paths = paths_of(outputs)
+        here = local.valid(self.nix, paths)
+        missing = [path for path in paths if path not in here]
+        held = local.closure(self.nix, list(here))
+        gone = local.gone(self.nix, held)
+        altered = self._altered(path for path in held if path not in gone) if repair else []
+        if not missing and not gone and not altered:
+            return
+        if not caches and (missing or gone):
+            raise TnpuError(
+                "no cache is named to pull from",
+                "name one in pins.toml ([cache] substituters), or with --cache URL",
+            )
+        alive = self._alive(outputs, missing, missing or paths, caches)
+        if missing:
+            self._fetch(missing, alive)
+        whole = local.closure(self.nix, paths)
+        # Paths that Nix has in its books, of old or just now for a reference, and not on the disk.
+        gone = local.gone(self.nix, whole)
+        if repair:
+            altered += self._altered(one for one in whole if one not in held and one not in gone)
+        self._fetch_anew(gone, altered, alive)
+
+    def _altered(self, paths: Iterable[str]) -> list[str]:
+        paths = list(paths)
+        if paths:
+            self.say(f"reading {len(paths)} paths that are here")
+        return local.altered(self.nix, paths)
+
+    def _alive(
+        self,
+        outputs: dict[str, list[str]],
+        missing: Sequence[str],
+        asked: Sequence[str],
+        caches: Sequence[Cache],
+    ) -> list[Cache]:
+        """Return the caches that answer; raise if one of the *missing* paths is in none."""
+        answers = stores.ask_all(caches, asked, self.nix, self.access)
+        _refuse_to_build(outputs, missing, answers)
+        for one in answers:
+            if one.trouble:
+                self.say(f"going on without {one.cache.address}: {one.trouble}")
+        return [one.cache for one in answers if one.trouble is None]
+
+    def _fetch_anew(
+        self, gone: Sequence[str], altered: Sequence[str], caches: Sequence[Cache]
+    ) -> None:
+        for reason, those in (("gone from the disk", gone), ("altered on the disk", altered)):
+            for path in those:
+                self.say(f"{path} is {reason} although Nix has it in its books; fetching it anew")
+        if lost := fetch_anew([*gone, *altered], caches, self.keys, self.nix, self.access):
+            raise beyond_caches(f"no cache gave this whole: {', '.join(lost)}", lost, self.nix)
+
+    def _fetch(self, paths: Sequence[str], caches: Sequence[Cache]) -> None:
+        """Substitute paths; a cache that breaks off is left out, and the others give the rest.
+
+        Nix alone would wait for such a cache once for every path.
+        """
+        live = list(caches)
+        tell = Teller(self.say, "taken from another")
+        while True:
+            log, status, failing = self._realise(paths, live)
+            if status == 0 and not failing:
+                tell.after(log.finished, log.warnings)
+                return
+            reason = "it broke off"
+            if not failing and len(live) > 1:
+                failing = self._incoherent(paths, live)
+                reason = "what it says of its content cannot be read"
+            others = [one for one in live if one not in failing]
+            if not failing or not others:
+                self._sweep(log)
+                if not failing and _may_be_of_one(log) and self._without_one(paths, live):
+                    return
+                raise _failed(log, live)
+            for one in failing:
+                self.say(f"going on without {one.address}: {reason}")
+            live = others
+
+    def _without_one(self, paths: Sequence[str], caches: Sequence[Cache]) -> bool:
+        """Try again without one cache, or with one alone; return whether some set gave all.
+
+        Nix does not always say which cache a fault is about, and one can cost it all the others.
+        """
+        for some in stores.subsets(caches):
+            log, status, failing = self._realise(paths, some)
+            if status == 0 and not failing:
+                bad = ", ".join(one.address for one in caches if one not in some)
+                self.say(f"going on without {bad}: with it, nix fails")
+                return True
+            self._sweep(log)
+        return False
+
+    def _incoherent(self, paths: Sequence[str], caches: Sequence[Cache]) -> list[Cache]:
+        """Return the caches with a narinfo that cannot be read: at one, Nix gives them all up."""
+        found = []
+        for one in caches:
+            with contextlib.suppress(UnavailableError):
+                walked = stores.closure(one, paths, self.nix, self.access)
+                if any(info.fault for info in walked.infos.values()):
+                    found.append(one)
+        return found
+
+    def _sweep(self, log: Log) -> None:
+        """Remove what Nix unpacked and then found to have another hash; it lets that lie about."""
+        said = _said(log)
+        for path in dict.fromkeys(re.findall(r"hash mismatch[^/]*'(/nix/store/[^']+)'", said)):
+            if not local.valid(self.nix, [path]) and local.is_on_disk(self.nix, path):
+                process.run(["nix-store", "--delete", path], env=self.nix.environment())
+
+    def _realise(
+        self, paths: Sequence[str], caches: Sequence[Cache]
+    ) -> tuple[Log, int, list[Cache]]:
+        """Run nix once, or until a cache breaks off while there are others."""
+        reading = settings.reading(self.nix, caches, self.keys, self.access)
+        argv = ["nix-store", "--realise", "--max-jobs", "0", "--log-format", "internal-json"]
+        log = Log(self.watch)
+
+        def broken() -> list[Cache]:
+            said = " ".join(log.messages[-3:] + log.warnings[-3:])
+            found = [one for one in caches if one.address in said and BROKE_OFF.search(said)]
+            return found if len(found) < len(caches) else []
+
+        with git.temporary_folder() as scratch:
+            argv += paths
+            status = run_logged(argv, reading, log, scratch / "answer", lambda: bool(broken()))
+        return (log, 1, broken()) if status is None else (log, status, [])
 
 
 def _refuse_to_build(
@@ -154,115 +247,14 @@ def _lacks(answer: Answer, paths: Sequence[str]) -> str:
     return "; ".join(faults) or "does not have it"
 
 
-def _fetch(
-    paths: Sequence[str],
-    caches: Sequence[Cache],
-    keys: Sequence[str],
-    nix: Nix,
-    access: Access,
-    watch: Watcher,
-    say: Say,
-) -> None:
-    """Substitute paths; a cache that breaks off is left out, and the rest fetched from the others.
-
-    Nix alone would wait for such a cache once for every path.
-    """
-    live = list(caches)
-    tell = Teller(say, "taken from another")
-    while True:
-        log, status, failing = _realise(paths, live, keys, nix, access, watch)
-        if status == 0 and not failing:
-            tell.after(log.finished, log.warnings)
-            return
-        reason = "it broke off"
-        if not failing and len(live) > 1:
-            failing = _incoherent(paths, live, nix, access)
-            reason = "what it says of its content cannot be read"
-        others = [one for one in live if one not in failing]
-        if not failing or not others:
-            _sweep(log, nix)
-            known = _NO_FAULT_OF_A_CACHE.search(_said(log)) or _NOT_OBEYED.search(_said(log))
-            if (
-                not failing
-                and not known
-                and _without_one(paths, live, keys, nix, access, watch, say)
-            ):
-                return
-            raise _failed(log, live)
-        for one in failing:
-            say(f"going on without {one.address}: {reason}")
-        live = others
-
-
-def _without_one(
-    paths: Sequence[str],
-    caches: Sequence[Cache],
-    keys: Sequence[str],
-    nix: Nix,
-    access: Access,
-    watch: Watcher,
-    say: Say,
-) -> bool:
-    """Try again without one cache, or with one alone; return whether some set gave all.
-
-    Nix does not always say which cache a fault is about, and one can cost it all the others.
-    """
-    for some in stores.subsets(caches):
-        log, status, failing = _realise(paths, some, keys, nix, access, watch)
-        if status == 0 and not failing:
-            bad = ", ".join(one.address for one in caches if one not in some)
-            say(f"going on without {bad}: with it, nix fails")
-            return True
-        _sweep(log, nix)
-    return False
-
-
-def _incoherent(
-    paths: Sequence[str], caches: Sequence[Cache], nix: Nix, access: Access
-) -> list[Cache]:
-    """Return the caches with a narinfo that cannot be read: at one, Nix gives them all up."""
-    found = []
-    for one in caches:
-        with contextlib.suppress(UnavailableError):
-            walked = stores.closure(one, paths, nix, access)
-            if any(info.fault for info in walked.infos.values()):
-                found.append(one)
-    return found
-
-
-def _sweep(log: Log, nix: Nix) -> None:
-    """Remove what Nix unpacked and then found to have another hash; it leaves that lying about."""
-    said = _said(log)
-    for path in dict.fromkeys(re.findall(r"hash mismatch[^/]*'(/nix/store/[^']+)'", said)):
-        if not local.valid(nix, [path]) and local.is_on_disk(nix, path):
-            process.run(["nix-store", "--delete", path], env=nix.environment())
-
-
-def _realise(
-    paths: Sequence[str],
-    caches: Sequence[Cache],
-    keys: Sequence[str],
-    nix: Nix,
-    access: Access,
-    watch: Watcher,
-) -> tuple[Log, int, list[Cache]]:
-    """Run nix once, or until a cache breaks off while there are others."""
-    reading = settings.reading(nix, caches, keys, access)
-    argv = ["nix-store", "--realise", "--max-jobs", "0", "--log-format", "internal-json", *paths]
-    log = Log(watch)
-
-    def broken() -> list[Cache]:
-        said = " ".join(log.messages[-3:] + log.warnings[-3:])
-        found = [one for one in caches if one.address in said and BROKE_OFF.search(said)]
-        return found if len(found) < len(caches) else []
-
-    with git.temporary_folder() as scratch:
-        status = run_logged(argv, reading, log, scratch / "answer", lambda: bool(broken()))
-    return (log, 1, broken()) if status is None else (log, status, [])
-
-
 def _said(log: Log) -> str:
     return uncoloured("\n".join([*log.warnings, *log.messages]))
+
+
+def _may_be_of_one(log: Log) -> bool:
+    """Tell whether a failure that names no cache may yet be the fault of one."""
+    said = _said(log)
+    return not _NO_FAULT_OF_A_CACHE.search(said) and not _NOT_OBEYED.search(said)
 
 
 def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:

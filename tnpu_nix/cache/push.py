@@ -72,9 +72,10 @@ def built(wanted: dict[str, list[str]], all_of_them: bool, nix: Nix, say: Say) -
     here = local.valid(nix, paths_of(wanted))
     lacking = [name for name, paths in wanted.items() if any(path not in here for path in paths)]
     if all_of_them and lacking:
-        raise TnpuError(f"not built: {', '.join(lacking)}", f"`tnpu-nix build {lacking[0]}`")
+        raise TnpuError(f"not built: {', '.join(lacking)}", nix.words("build", lacking[0]))
     if not here:
-        raise TnpuError("nothing is built under the current pins", "`tnpu-nix build`, then push")
+        hint = f"{nix.words('build')}, then push"
+        raise TnpuError("nothing is built under the current pins", hint)
     unexpected = [name for name in lacking if name not in OPTIONAL]
     if unexpected:
         say(f"not built here, and so not pushed: {', '.join(unexpected)}")
@@ -168,7 +169,8 @@ def _closure(paths: Sequence[str], nix: Nix) -> dict[str, PathInfo]:
     if lost := local.gone(nix, closure):
         raise TnpuError(
             f"{lost[0]} is gone from the disk although Nix has it in its books",
-            "`tnpu-nix cache pull` brings it back from a cache, `tnpu-nix build` without one",
+            f"{nix.words('cache', 'pull')} brings it back from a cache,"
+            f" {nix.words('build')} without one",
         )
     return closure
 
@@ -199,9 +201,7 @@ def _refuse_altered(
     what = f"altered on the disk since it was built: {', '.join(altered)}; nothing was uploaded"
     if not names:
         raise beyond_caches(what, altered, nix)
-    command = ["tnpu-nix cache pull --repair", *names]
-    command += verify.options(nix)
-    hint = f"`{' '.join(command)}` fetches it anew, or says what else"
+    hint = f"{nix.words('cache', 'pull', '--repair', *names)} fetches it anew, or says what else"
     raise TnpuError(what, f"{hint} brings it back; then push again")
 
 

@@ -56,6 +56,6 @@ def beyond_caches(what: str, paths: Sequence[str], nix: Nix) -> TnpuError:
         referrers = f"$({store} nix-store --query --referrers-closure {listed})"
         hint = (
             f"`{store} nix-store --delete --ignore-liveness {referrers}` removes them with what"
-            " refers to them; `tnpu-nix build` then builds all of it anew"
+            f" refers to them; {nix.words('build')} then builds all of it anew"
         )
     return TnpuError(what, hint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -134,28 +133,19 @@ def way_out(
         for path in its
         if path in bad
     ]
-    more = options(nix)
     if faulty[0].where == HERE:
         if bad <= set(sources):
             return beyond_caches("", sources, nix).hint
         names = targets or [name for name in outputs if not name.startswith(SOURCE)]
         there = [name for name in names if name not in faulty[0].absent]
-        return f"`{' '.join(['tnpu-nix cache pull --repair', *there, *more])}` fetches it anew"
+        return f"{nix.words('cache', 'pull', '--repair', *there)} fetches it anew"
     if len(local.valid(nix, sorted(bad))) < len(bad):
-        more = options(replace(nix, store=None))  # they lie elsewhere
-    words = ["tnpu-nix cache push --repair", *targets, *(["--sources"] if sources else []), *more]
-    commands = [
-        " ".join([*words, *([] if one.where == push else ["--to", shlex.quote(one.where)])])
-        for one in faulty
-    ]
-    listed = "`, `".join(commands)
-    return f"`{listed}`, where it was built and with the signing key, mends what is damaged"
-
-
-def options(nix: Nix) -> list[str]:
-    """Return the options by which another command runs Nix as this one does, for a shell."""
-    profile = ["--offline-profile"] if nix.offline_profile else []
-    return [*profile, *(["--store", shlex.quote(str(nix.store))] if nix.store else [])]
+        nix = replace(nix, store=None)  # they lie elsewhere
+    words = ["cache", "push", "--repair", *targets, *(["--sources"] if sources else [])]
+    listed = ", ".join(
+        nix.words(*words, *([] if one.where == push else ["--to", one.where])) for one in faulty
+    )
+    return f"{listed}, where it was built and with the signing key, mends what is damaged"
 
 
 def _absent(outputs: Mapping[str, list[str]], there: Container[str]) -> list[str]:

@@ -146,8 +146,8 @@ def pull(
 
     Nothing is built: if a cache lacks an output, it is named, and the exit status is 1.
     """
-    from tnpu_nix.cache import pull as pulls
     from tnpu_nix.cache import roots
+    from tnpu_nix.cache.pull import Puller
     from tnpu_nix.commands.common import error_console
     from tnpu_nix.progress import watching
 
@@ -155,7 +155,7 @@ def pull(
     wanted = named(session.now, targets, [*RUN_TIME, *(BUILD_TIME if build_time else ())])
     nix, access = session.nix, session.access
     with watching(error_console, {}) as watch:
-        pulls.pull(wanted, session.caches, session.keys, nix, access, watch, say, repair)
+        Puller(session.keys, nix, access, watch, say).pull(wanted, session.caches, repair)
     roots.keep_if_possible(session.root, nix, say, session.now)
     found = {name: [str(nix.on_disk(path)) for path in its] for name, its in wanted.items()}
     if as_json:

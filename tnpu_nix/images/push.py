@@ -95,7 +95,7 @@ def push(
             tries.begin()
             with pathinfo.being_hashed(nix, _closure(script, nix)) as hashed:
                 read = _streamed(script, nix, repository, known, result, watch)
-                _refuse_altered(hashed())
+                _refuse_altered(hashed(), nix)
             return _finish(read, repository, tag, result)
         except ProgramFailedError as error:
             raise _cannot_stream(error, nix) from error
@@ -146,12 +146,12 @@ def _closure(script: Path, nix: Nix) -> dict[str, PathInfo]:
     return pathinfo.path_infos(nix, [inside], recursive=True)
 
 
-def _refuse_altered(paths: list[str]) -> None:
+def _refuse_altered(paths: list[str], nix: Nix) -> None:
     if paths:
         raise TnpuError(
             f"altered on the disk since it was built: {', '.join(paths)}; nothing was tagged",
-            f"`tnpu-nix cache pull --repair {STREAM}` fetches it anew from a cache, or says what"
-            " else brings it back; then push again",
+            f"{nix.words('cache', 'pull', '--repair', STREAM)} fetches it anew from a cache, or"
+            " says what else brings it back; then push again",
         )
 
 
@@ -174,7 +174,7 @@ def command_for(script: Path, nix: Nix) -> list[str | Path]:
     world in which it is. hostpkgs' program needs none.
     """
     if not script.exists():
-        raise _gone(str(script))
+        raise _gone(str(script), nix)
     if nix.store is None or nix.offline_profile:
         return [script]
     inside = "/" + str(script.relative_to(nix.store))
@@ -185,7 +185,7 @@ def _cannot_stream(error: ProgramFailedError, nix: Nix) -> TnpuError:
     said = "\n".join((*error.details, error.what))
     missing = re.search(r"No such file or directory: '([^']*/nix/store/[^']+)'", said)
     if missing:
-        return _gone(missing[1])
+        return _gone(missing[1], nix)
     return TnpuError(
         f"the image cannot be made: {error.what}",
         "`nix-store --verify --check-contents` tells whether the store is whole",
@@ -193,13 +193,13 @@ def _cannot_stream(error: ProgramFailedError, nix: Nix) -> TnpuError:
     )
 
 
-def _gone(path: str) -> TnpuError:
+def _gone(path: str, nix: Nix) -> TnpuError:
     """Return the error of a path that Nix believes in its store and that is not there."""
     found = re.search(r"/nix/store/[^/]+", path)
     name = found[0] if found else path
     return TnpuError(
         f"the image cannot be made: {name} is gone although Nix believes it in the store",
-        f"`tnpu-nix build {STREAM}` brings it back; then run this again",
+        f"{nix.words('build', STREAM)} brings it back; then run this again",
     )
 
 
