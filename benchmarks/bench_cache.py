@@ -1,9 +1,13 @@
 """`tnpu-nix cache status` where the caches have everything, against the bare calls it stands for.
 
-Those are `nix path-info`, once for each output and cache: that is what tells, for each output,
-which cache has it. Nix also asks for all outputs at once, but then says nothing of one that a
-cache lacks or of a cache that is down, and the paths have to be known; that is shown too, without
-a limit, since Python takes longer to start than Nix to answer from a folder.
+Those are `nix path-info` of the flake's outputs, once for each cache and once for the store here:
+that is how Nix alone says which of them has them. They have to find out the store paths, and so has
+the command; both have kept the evaluation.
+
+Where somebody knows the store paths already, Nix answers sooner: one call for each path and cache
+tells, for each, which cache has it; a call for all paths at once says nothing of one that a cache
+lacks. That last one has no limit, since Python takes longer to start than Nix to answer from a
+folder.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from benchmarks.compare import compare
 from tests.cache.conftest import nix
 from tests.cache.web import serving
 from tests.conftest import REPOSITORY, Demo, Ran, environment
+from tnpu_nix.flake import hostpkgs
+from tnpu_nix.nix import Nix
 
 LIMIT = 1.5
 
@@ -72,8 +78,18 @@ def _measure(name: str, root: Path, env: dict[str, str], urls: list[str]) -> Non
         for path in paths:
             bare(path)
 
-    print(compare(f"cache status, {name}", ours, one_by_one, limit=LIMIT).line())
-    print(compare("  all paths in one call", ours, lambda: bare(*paths)).line())
+    def of_the_flake() -> None:
+        flake = [f"path:{root}#{output['name']}" for output in outputs]
+        flake += ["--override-input", "nixpkgs", f"path:{hostpkgs()}", "--json", *forget]
+        here = environment(**Nix(Path(env["TNPU_NIX_STORE"]), offline_profile=True).variables())
+        elsewhere = [["--eval-store", env["TNPU_NIX_STORE"], "--store", url] for url in urls]
+        for where in ([], *elsewhere):
+            argv = ["nix", "path-info", *where, *flake]
+            subprocess.run(argv, env=here, check=True, capture_output=True)
+
+    print(compare(f"cache status, {name}", ours, of_the_flake, limit=LIMIT).line())
+    print(compare("  each known path alone", ours, one_by_one, limit=LIMIT).line())
+    print(compare("  all known paths at once", ours, lambda: bare(*paths)).line())
 
 
 if __name__ == "__main__":
