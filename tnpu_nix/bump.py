@@ -144,9 +144,7 @@ def bump(
         # Before the long part: what would stop the write at the end.
         project.refuse_edited(project.differences(root, toolchain), force=False)
         moves, laid = _moves(toolchain, requests, follow, nix, say)
-        new_text = text
-        for changes in [*map(_changes, moves), *([laid.changes()] if laid else [])]:
-            new_text = pinsfile.edit(new_text, changes)
+        new_text = _edited(text, moves, laid)
         updated = pinsfile.parse(new_text)
         found = project.differences(root, updated)
         changed = new_text != text
@@ -157,9 +155,16 @@ def bump(
             git.check_clean(root, files or list(project.OWN))
         if not dry_run:
             project.write(root, found, new_text if changed else None)
-            if commit and files:
-                git.commit(root, files, bumped.message())
+        if not dry_run and commit and files:
+            git.commit(root, files, bumped.message())
     return bumped
+
+
+def _edited(text: str, moves: Sequence[Move], laid: base.Moved | None) -> str:
+    """Return the text of pins.toml with what moves; all else in it is as it was."""
+    for changes in [*map(_changes, moves), *([laid.changes()] if laid else [])]:
+        text = pinsfile.edit(text, changes)
+    return text
 
 
 def _moves(

@@ -70,20 +70,15 @@ def all_at_once(
         waiting.put(number)
 
     def work() -> None:
-        while True:
-            try:
+        with contextlib.suppress(queue.Empty):
+            while True:
                 number = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                ended.put((number, function(items[number])))
-            except Exception as error:
-                ended.put((number, error))
+                try:
+                    ended.put((number, function(items[number])))
+                except Exception as error:
+                    ended.put((number, error))
 
-    # Daemons: one that hangs in a name server's silence must not hold the command up.
-    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(_WORKERS, len(items)))]
-    for worker in workers:
-        worker.start()
+    workers = _started(work, min(_WORKERS, len(items)))
     results: dict[int, Result] = {}
     while len(results) < len(items):
         try:
@@ -99,6 +94,14 @@ def all_at_once(
         results[number] = outcome
     _join(workers)
     return [results[number] for number in range(len(items))]
+
+
+def _started(work: Callable[[], None], count: int) -> list[threading.Thread]:
+    # Daemons: one that hangs in a name server's silence must not hold the command up.
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(count)]
+    for worker in workers:
+        worker.start()
+    return workers
 
 
 def _empty(waiting: queue.SimpleQueue[int]) -> None:

@@ -64,31 +64,13 @@ def with_caches(
     Raises:
         TnpuError: the build failed, and not for a cache.
     """
-    live = []
-    for answer in stores.ask_all(caches, [], nix, access):
-        if answer.trouble is None:
-            live.append(answer.cache)
-        else:
-            say(f"going on without {answer.cache.address}: {answer.trouble}")
+    live = stores.answering(stores.ask_all(caches, [], nix, access), say)
     run = _Run(keys, nix, access, say, watch, live, Teller(say, "taken from elsewhere, or built"))
-    fallback = False
-    first: TnpuError | None = None
     while True:
         try:
-            result = build(run.reading(fallback))
+            result = build(run.reading(run.fallback))
         except TnpuError as error:
-            said = f"{error.said} {error.what}"
-            refused = _REFUSED.findall(said)
-            if run.leave_out(said):
-                continue
-            if not refused or fallback:
-                first = first or error
-                if run.try_others(said):
-                    continue
-                raise first from None
-            prepare(nix)
-            # If that did not do: whatever else is not given is built, with what refers to it.
-            fallback = not run.make_up_for(refused)
+            run.after(error, prepare)
             continue
         # A plan of a build, which is no build, has nothing to tell.
         return cast(Result, run.told(result)) if isinstance(result, Built) else result
@@ -105,12 +87,29 @@ class _Run:
     watch: Watcher
     live: list[Cache]
     tell: Teller
+    fallback: bool = False  # whether what is to be fetched may be built
+    first: TnpuError | None = None  # of those that no cache in particular is to blame for
     trials: list[list[Cache]] | None = None  # sets of caches still to be tried
     answering: list[Cache] = field(default_factory=list)  # before the first of them
     made: list[Activity] = field(default_factory=list)  # what was built in their place
 
     def reading(self, fallback: bool) -> Nix:
         return settings.reading(self.nix, self.live, self.keys, self.access, "extra-", fallback)
+
+    def after(self, error: TnpuError, prepare: Callable[[Nix], None]) -> None:
+        """Make ready for another try, or raise if there is nothing left to be tried."""
+        said = f"{error.said} {error.what}"
+        if self.leave_out(said):
+            return
+        refused = _REFUSED.findall(said)
+        if refused and not self.fallback:
+            prepare(self.nix)
+            # If that did not do: whatever else is not given is built, with what refers to it.
+            self.fallback = not self.make_up_for(refused)
+            return
+        self.first = self.first or error
+        if not self.try_others(said):
+            raise self.first from None
 
     def leave_out(self, said: str) -> bool:
         """Leave out the caches that a failure of nix is about; return whether there were any."""

@@ -124,10 +124,7 @@ class Puller:
         """Return the caches that answer; raise if one of the *missing* paths is in none."""
         answers = stores.ask_all(caches, asked, self.nix, self.access)
         _refuse_to_build(outputs, missing, answers)
-        for one in answers:
-            if one.trouble:
-                self.say(f"going on without {one.cache.address}: {one.trouble}")
-        return [one.cache for one in answers if one.trouble is None]
+        return stores.answering(answers, self.say)
 
     def _fetch_anew(
         self, gone: Sequence[str], altered: Sequence[str], caches: Sequence[Cache]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -118,6 +118,14 @@ def ask_all(
 
     patient = Access(access.timeout * 10, access.netrc)  # each has its own time-out inside
     return all_at_once(ask, caches, patient)
+
+
+def answering(answers: Sequence[Answer], say: Callable[[str], None]) -> list[Cache]:
+    """Return the caches that can be used, and say what is wrong with the others."""
+    for one in answers:
+        if one.trouble is not None:
+            say(f"going on without {one.cache.address}: {one.trouble}")
+    return [one.cache for one in answers if one.trouble is None]
 
 
 def infos(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> Found:

@@ -34,6 +34,7 @@ from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 
 if TYPE_CHECKING:
+    from tnpu_nix.cache.prune import Plan
     from tnpu_nix.cache.push import Pushed
 
 # What takes longer to load than `status` to run is imported where it is used.
@@ -315,7 +316,6 @@ def prune(
     Outside of a project, with --cache, the last sets pushed are all that counts.
     """
     from tnpu_nix.cache import prune as prunes
-    from tnpu_nix.terminal import size_text
 
     now = _project(context, nix_of(store, offline_profile), needed=url is None)
     place = url or (now and now.push)
@@ -333,7 +333,13 @@ def prune(
         shown = {"kept": [one.digest for one in plan.kept], "paths": plan.paths, "bytes": plan.size}
         shown |= {"dropped": [one.digest for one in plan.dropped], "foreign": plan.foreign}
         click.echo(json.dumps(shown, indent=2))
-        return
+    else:
+        _show_pruned(plan, dry_run)
+
+
+def _show_pruned(plan: Plan, dry_run: bool) -> None:
+    from tnpu_nix.terminal import size_text
+
     for path in plan.paths:
         click.echo(f"{'would remove' if dry_run else 'removed'} {path}")
     verb = "would go" if dry_run else "gone"

@@ -81,8 +81,7 @@ def refused(
     """
     codes, messages = _said(body)
     said = f" ({'; '.join(messages)})" if messages else ""
-    host, name = reference.host, reference.name
-    reads = method in ("GET", "HEAD")
+    host, name, reads = reference.host, reference.name, method in ("GET", "HEAD")
     if status == 401:
         text, hint = _unknown_user(reference, who)
     elif status in (403, 405) or "DENIED" in codes:
