@@ -141,21 +141,22 @@ def bump(
     with contextlib.nullcontext() if dry_run else transaction.locked(root, say):
         text = pinsfile.read_text(root / pinsfile.FILE_NAME)
         toolchain = pinsfile.parse(text)
-        # Before the long part: what would stop the write at the end.
+        # Now, not after the long part.
         project.refuse_edited(project.differences(root, toolchain), force=False)
         moves, laid = _moves(toolchain, requests, follow, nix, say)
         new_text = _edited(text, moves, laid)
         updated = pinsfile.parse(new_text)
         found = project.differences(root, updated)
-        changed = new_text != text
-        files = ([pinsfile.FILE_NAME] if changed else []) + [one.path for one in found]
+        files = [pinsfile.FILE_NAME] if new_text != text else []
+        files += [one.path for one in found]
         said = _findings(updated, moves, nix)
         bumped = Bumped(moves, files, said, not dry_run, updated, base=laid)
         if commit:
             git.check_clean(root, files or list(project.OWN))
-        if not dry_run:
-            project.write(root, found, new_text if changed else None)
-        if not dry_run and commit and files:
+        if dry_run:
+            return bumped
+        project.write(root, found, new_text if new_text != text else None)
+        if commit and files:
             git.commit(root, files, bumped.message())
     return bumped
 

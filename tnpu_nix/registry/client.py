@@ -189,10 +189,9 @@ class Repository:
             finally:
                 if not whole:
                     answer.close()
-        found = f"sha256:{hashed.hexdigest()}"
         if have != size:
             raise self._wrong_size(digest, have, size)
-        if found != digest:
+        if (found := f"sha256:{hashed.hexdigest()}") != digest:
             raise self._damaged(f"blob {digest}", digest, found)
 
     def _part(self, digest: str, start: int) -> Response:
