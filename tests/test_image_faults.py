@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -190,6 +191,29 @@ def test_a_pull_that_stays_broken_leaves_the_old_file(lab: Lab, tmp_path: Path) 
     done.failed_with(lab.wire.host)
     assert file.read_text() == "old"
     assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob(".*.part"))
+
+
+def test_what_a_killed_pull_left_goes_with_the_next_into_that_file(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lab.made("push")
+    file, runs = tmp_path / "image.tar", tmp_path / ".image.tar.1.part"
+    words = ("image", "pull", "--offline-profile", "--to", str(file))
+    lab.wire.sent = lab.wire.received = 0
+    with runs.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)  # that of a pull that runs
+        argv = [sys.executable, "-m", "tnpu_nix", *words]
+        running = subprocess.Popen(
+            argv, cwd=lab.project.root, env=environment(**lab.project.env), stderr=subprocess.PIPE
+        )
+        lab.wire.break_at, lab.wire.on_break = _MIDDLE, running.kill
+        running.communicate()
+        left = tmp_path / f".image.tar.{running.pid}.part"
+        assert left.stat().st_size > 0 and not file.exists()
+        assert lab.project.run(*words).status == 0
+        assert not left.exists() and runs.exists()
+    assert lab.project.run(*words).status == 0
+    assert not list(tmp_path.glob(".*.part"))
 
 
 def test_a_damaged_layer_is_noticed(lab: Lab, tmp_path: Path) -> None:

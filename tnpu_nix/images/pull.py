@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -52,7 +54,10 @@ def pull(repository: Repository, where: str, file: Path, watch: Watcher) -> Pull
     config = repository.config(found.manifest)
     temporary = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
+        _sweep(file)
         with temporary.open("wb") as out:
+            with suppress(OSError):  # which ends with this process, however that ends
+                fcntl.flock(out, fcntl.LOCK_SH)
             size = _write(repository, where, found, config, out, watch)
         temporary.rename(file)
     except OSError as error:
@@ -64,6 +69,14 @@ def pull(repository: Repository, where: str, file: Path, watch: Watcher) -> Pull
             temporary.unlink()
     image = str(repository.reference.tagged(where)) if ":" not in where else where
     return Pulled(str(file), image, found.digest, len(found.manifest.layers), size + len(config))
+
+
+def _sweep(file: Path) -> None:
+    """Remove what pulls into this file have left that were killed: gigabytes, maybe."""
+    for left in file.parent.glob(f".{glob.escape(file.name)}.*.part"):
+        with suppress(OSError), left.open("rb") as old:
+            fcntl.flock(old, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
 
 
 def _target(file: Path) -> Path:
