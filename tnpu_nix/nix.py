@@ -1,10 +1,11 @@
-"""The only module that runs nix."""
+"""How nix is run: in which environment, in which version, and what its failures mean."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,10 +123,17 @@ def check_version(nix: Nix) -> None:
 
 def is_valid(nix: Nix, path: str) -> bool:
     """Tell whether the store holds *path*."""
-    if not nix.on_disk(path).exists():
-        return False  # asking could make a store of its own
-    argv = ["nix-store", "--check-validity", path]
-    return process.run(argv, env=nix.environment()).status == 0
+    return path in held(nix, [path])
+
+
+def held(nix: Nix, paths: Iterable[str]) -> set[str]:
+    """Return those of *paths* that the store holds, by one question to Nix."""
+    there = [path for path in paths if nix.on_disk(path).exists()]
+    if not there:
+        return set()  # asking could make a store of its own
+    argv = ["nix-store", "--check-validity", "--print-invalid", *there]
+    done = process.run(argv, env=nix.environment())
+    return set(there) - set(done.stdout.split()) if done.status == 0 else set()
 
 
 _CAUSES: tuple[tuple[str, str, str], ...] = (

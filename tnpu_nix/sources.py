@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.nix import Nix, is_valid
-from tnpu_nix.pins import Toolchain, Triton
+from tnpu_nix.nix import Nix, held, is_valid
+from tnpu_nix.pins import Pin, Toolchain, Triton
 from tnpu_nix.prefetch import prefetch
 from tnpu_nix.repository import checkout_name
 from tnpu_nix.storepath import fixed_output_path
@@ -25,9 +25,12 @@ _BINDINGS = ("pybind11", "nanobind")
 
 def at_hand(toolchain: Toolchain, name: str, nix: Nix) -> Path | None:
     """Return where the source of a pin lies, None if the store does not hold it."""
-    pin = toolchain.pins.named(name)
-    path = fixed_output_path(pin.hash, checkout_name(pin.url, pin.rev))
+    path = _store_path(toolchain.pins.named(name))
     return nix.on_disk(path) if is_valid(nix, path) else None
+
+
+def _store_path(pin: Pin) -> str:
+    return fixed_output_path(pin.hash, checkout_name(pin.url, pin.rev))
 
 
 def check_hashes(toolchain: Toolchain, nix: Nix) -> None:
@@ -42,8 +45,9 @@ def check_hashes(toolchain: Toolchain, nix: Nix) -> None:
     store = nix.on_disk("/nix/store")
     if not store.is_dir() or shutil.which("nix-store") is None:
         return
+    there = held(nix, (_store_path(pin) for _, pin in toolchain.pins.items()))
     for name, pin in toolchain.pins.items():
-        if at_hand(toolchain, name, nix) is not None:
+        if _store_path(pin) in there:
             continue
         own = checkout_name(pin.url, pin.rev)
         repo = own.rsplit("-", 1)[0]
