@@ -75,6 +75,15 @@ def test_without_a_root_a_collection_takes_it(moved: Lab) -> None:
     assert not spike.exists()
 
 
+def test_what_another_store_holds_takes_no_root_from_this_one(user: Lab, tmp_path: Path) -> None:
+    """One project, on a disk that machines with stores of their own share."""
+    paths = [user.in_store(name) for name in ("llvm-toolchain", "llvm", "mlir")]
+    done = user.cache("pull", "pk", "--cache", user.url, store=tmp_path / "other")
+    assert done.status == 0, done.err
+    collect(user.reader)
+    assert all(path.exists() for path in paths)
+
+
 def test_what_a_failed_build_had_built_is_kept(user: Lab) -> None:
     shutil.rmtree(user.project.root / ".tnpu-nix" / "roots")
     (user.project.root / "nix" / "overrides.nix").write_text(
