@@ -81,7 +81,8 @@ def keep(root: Path, nix: Nix, now: Current) -> list[str]:
 
 
 def _add(nix: Nix, link: Path, path: str) -> None:
-    # Every time anew: the store may be another one, or the root removed from it.
+    # Every time anew: the store may be another one, or the root removed from it. And each alone: of
+    # several Nix numbers the links, and those of another store would take their places.
     argv = ["nix-store", "--add-root", str(link), "--indirect", "--realise", path]
     done = process.run(argv, env=nix.environment())
     if done.status != 0:
