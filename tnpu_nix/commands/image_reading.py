@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +42,18 @@ _offline_option = click.option(
 )
 
 
+def _bind(context: click.Context) -> None:
+    """The credentials in the variables are for the project's registry, if it has one."""
+    from tnpu_nix import pinsfile
+    from tnpu_nix.registry import credentials, reference
+
+    if os.environ.get(credentials.USER_VARIABLE):
+        with contextlib.suppress(TnpuError):
+            ours = pinsfile.load(root_of(context) / pinsfile.FILE_NAME).image.registry
+            if ours is not None:
+                credentials.bind(reference.parse(f"{ours}/x").host)
+
+
 def _print(found: Any, as_json: bool, **more: Any) -> None:
     if as_json:
         click.echo(json.dumps({**more, **asdict(found)}, indent=2))
@@ -73,6 +87,7 @@ def inspect(
 
     if manifest + sbom + as_json > 1:
         raise click.UsageError("one of --manifest, --sbom and --json")
+    _bind(context)
     opened = open_image(image, plain_http)
     if manifest:
         click.echo(json.dumps(read_manifest(opened), indent=2, sort_keys=True))
@@ -113,6 +128,7 @@ def diff(
     """Compare A and B: pins, components, layers, and what who has A needs for B."""
     from tnpu_nix.images import diff as image_diff
 
+    _bind(context)
     nix = nix_of(store, offline_profile)
 
     def side(text: str) -> Side:
@@ -158,6 +174,7 @@ def verify(
     from tnpu_nix.images.opening import open_image
     from tnpu_nix.images.witnesses import Witnesses
 
+    _bind(context)
     root = root_of(context)
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
     build.check_generated(root, toolchain)
