@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # A word in quotes, in which a backslash takes away the meaning of what follows; or a plain one.
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)')
@@ -23,7 +23,7 @@ class Entry:
 
     host: str | None  # None: of all that are not named before
     login: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
 
 
 def find(text: str, host: str) -> Entry | None:
