@@ -233,6 +233,18 @@ def test_a_build_fetches_a_base_that_the_store_does_not_have(lab: Lab, tmp_path:
     done.failed_with("image.base.hash in pins.toml is", f"has {old.hash}", "bump base")
 
 
+def test_a_build_that_may_not_fetch_the_base_says_how_to_log_in(lab: Lab, tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", lab.project.env)
+    subprocess.run(["cp", "-r", lab.project.root, project.root], check=True)
+    # An archive that the store does not have.
+    text = pinsfile.edit(project.pins.read_text(), {("image", "base", "tag"): "v5"})
+    project.pins.write_text(text)
+    assert project.run("generate").status == 0
+    for wrong in ("/nonexistent", str(lab.hub.auth_file_for(lab.hub.host, "wrong"))):
+        done = project.run("build", "--offline-profile", env={"REGISTRY_AUTH_FILE": wrong})
+        done.failed_with("skopeo failed", f"`skopeo login {lab.hub.host}`", "TNPU_REGISTRY_USER")
+
+
 def test_a_bump_that_fails_leaves_everything_as_it_was(
     lab: Lab, demo: Demo, tmp_path: Path
 ) -> None:
