@@ -238,7 +238,11 @@ def test_a_cache_that_could_not_be_filled_is_filled_by_the_next_run(
                 None,
                 f"steps.look.outputs.action == '{action}'",
             ):
-                env = {"WORLD": tmp_path, "GITHUB_OUTPUT": output, "TNPU_SIGNING_KEY": "key"}
+                env: dict[str, str | Path] = {
+                    "WORLD": tmp_path,
+                    "GITHUB_OUTPUT": output,
+                    "TNPU_SIGNING_KEY": "key",
+                }
                 done.append(step["name"])
                 if ran(step, tmp_path, **job.get("env", {}), **env) != 0:
                     break

@@ -80,6 +80,23 @@ def test_without_a_file_for_githubs_outputs_nothing_is_begun(lab: Lab) -> None:
     assert lab.wire.sent == 0
 
 
+@pytest.mark.parametrize("verb", ["ensure", "push", "tag"])
+def test_a_file_for_githubs_outputs_that_cannot_be_written_is_noticed_first(
+    lab: Lab, tmp_path: Path, verb: str
+) -> None:
+    for place in (tmp_path, tmp_path / "none" / "output"):
+        done = lab.image(verb, "--offline-profile", "--github-output", GITHUB_OUTPUT=str(place))
+        done.failed_with(f"{place}, which the variable GITHUB_OUTPUT names, cannot be written")
+    assert lab.wire.sent == 0
+    assert not (lab.project.root / ".tnpu-nix" / "push.lock").exists()
+
+
+def test_a_full_disk_is_said_after_the_push_too(lab: Lab) -> None:
+    done = lab.image("ensure", "--offline-profile", "--github-output", GITHUB_OUTPUT="/dev/full")
+    done.failed_with("/dev/full", "No space left on device")
+    assert lab.registry.tags(NAME) == {lab.tag()}
+
+
 def test_skopeo_finds_the_image_that_was_built(lab: Lab, built: archive.Archive) -> None:
     lab.made("push")
     found = lab.registry.skopeo(
