@@ -139,6 +139,30 @@ def test_only_what_the_registry_lacks_is_uploaded(lab: Lab) -> None:
     assert lab.sent_by("ensure") < everything / 20
 
 
+def test_what_is_said_to_be_uploaded_is_what_went_over_the_wire(lab: Lab) -> None:
+    """Where no image tells, a small layer is asked for, and a large one is sent once more."""
+
+    def push() -> tuple[int, int]:
+        before = lab.wire.sent
+        said = json.loads(lab.made("push", "--json").out)
+        sent = lab.wire.sent - before
+        # The rest is requests, the configuration and the manifest.
+        assert said["bytes_uploaded"] <= sent < said["bytes_uploaded"] + 100_000
+        return said["layers_uploaded"], said["bytes_uploaded"]
+
+    layers, size = push()
+    lab.forget()
+    repository = lab.registry.folder / f"data/docker/registry/v2/repositories/{NAME}"
+    shutil.rmtree(repository / "_manifests")
+    again, again_size = push()
+    assert 0 < again < layers and 0 < again_size < size
+    # Of the layers, those that are larger than what goes in one request.
+    blobs = [
+        blob.stat().st_size for blob in lab.registry.folder.rglob("data/docker/**/sha256/*/*/data")
+    ]
+    assert again == sum(1 for blob in blobs if blob > 4 << 20)
+
+
 def test_layers_that_another_program_pushed_are_used(lab: Lab, built: archive.Archive) -> None:
     copied = lab.registry.skopeo(
         "copy",
