@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -202,6 +204,26 @@ def test_a_bump_follows_the_tag_along_with_other_pins(
     )
     diff = project.run("image", "diff", "--offline-profile", "pins:pins.toml", image)
     assert "the same: llvm, triton, triton_shared, spike, pk" in diff.out
+
+
+@pytest.mark.parametrize("words", [["base", "v2"], ["base"], ["base={name}:v2", "spike=v1.1.0"]])
+def test_what_a_dry_run_says_of_plan_can_be_run_as_it_stands(
+    lab: Lab, tmp_path: Path, words: list[str]
+) -> None:
+    project = Project(tmp_path / "project", lab.project.env)
+    subprocess.run(["cp", "-r", lab.project.root, project.root], check=True)
+    publish(lab, "v2", "latest")
+    named = [word.format(name=lab.name) for word in words]
+    dry = project.run("bump", "--dry-run", *named)
+    hint = re.search(r"^hint: `tnpu-nix (plan .*)` asks", dry.err, re.M)
+    assert hint is not None, dry
+    given = shlex.split(hint[1])
+    if words == ["base", "v2"]:
+        assert given == ["plan", "--bump", "base=v2", "--store", project.env["TNPU_NIX_STORE"]]
+    done = project.run(*given, "--offline-profile")
+    assert done.status == 0, done
+    rebuilt = "spike, tnpu-image" if "spike" in str(words) else "tnpu-image"
+    assert f"rebuilds {rebuilt}\n" in done.out
 
 
 def back_hash(project: Project) -> str:
