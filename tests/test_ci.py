@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,13 @@ WORKFLOW = ".github/workflows/tnpu.yml"
 AWKWARD = "a 'b' \"c\" $(id) ${x} # ü: \\"
 SLURM = '[slurm]\npartition = "big"\ncpus = 16\ntime = "02:00:00"\nmemory = "64G"\n'
 TOKENS = {"spike": "SPIKE_TOKEN", "triton_shared": "LAB_TOKEN", "pk": "LAB_TOKEN"}
+BASE = f"""[image.base]
+image = "ghcr.io/lab/torchsim_base"
+digest = "sha256:{"0" * 64}"
+hash = "sha256-{"A" * 43}="
+layers = 3
+"""
+REGISTRY = {"TNPU_REGISTRY_USER", "TNPU_REGISTRY_PASSWORD"}
 KINDS = ("plain", "slurm", "tokens", "all", "awkward")
 
 
@@ -41,7 +49,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         text += SLURM
     if kind == "all":
         text += '[ci]\nbranch = "trunk"\nsmoke = "python3 run.py smoke"\n'
-        text += '[cache]\npush = "https://cache.example"\n'
+        text += f'[cache]\npush = "https://cache.example"\n{BASE}'
     if kind == "awkward":
         text += f"[slurm]\npartition = '''{AWKWARD}'''\n[ci]\nsmoke = '''{AWKWARD}\n{AWKWARD}'''\n"
     project = Project(root, {"HOME": str(root)})
@@ -119,10 +127,9 @@ def test_it_can_do_little_and_runs_nothing_of_a_fork(made: Made) -> None:
 @every_kind
 def test_secrets_are_the_pins_tokens_and_the_registrys(made: Made) -> None:
     tokens = {"LAB_TOKEN", "SPIKE_TOKEN"} if made.kind in ("tokens", "all") else set()
-    registry = {"TNPU_REGISTRY_USER", "TNPU_REGISTRY_PASSWORD"}
     key = {"TNPU_SIGNING_KEY"} if made.kind == "all" else set()
     text = (made.project.root / WORKFLOW).read_text()
-    assert set(re.findall(r"secrets\.(\w+)", text)) == tokens | registry | key
+    assert set(re.findall(r"secrets\.(\w+)", text)) == tokens | REGISTRY | key
     for step in steps(made.project):
         for name, value in step.pop("env", {}).items():
             if "secrets." in value:
@@ -134,10 +141,8 @@ def test_secrets_are_the_pins_tokens_and_the_registrys(made: Made) -> None:
 def test_each_part_of_the_build_has_a_walltime_of_its_own(made: Made, tmp_path: Path) -> None:
     """The steps as a shell runs them, with an srun that says what it was given."""
     tools = tmp_path / "tools"
-    tools.mkdir()
     for name in ("srun", "tnpu-nix"):
-        (tools / name).write_text(f'#!/bin/sh\nprintf "%s\\n" {name} "$@"\n')
-        (tools / name).chmod(0o755)
+        tool(tools, name, f'printf "%s\\n" {name} "$@"')
     job = workflow(made.project)["jobs"]["ensure"]
     env = environment(**job.get("env", {}))
     env["PATH"] = f"{tools}:{env['PATH']}"
@@ -162,6 +167,94 @@ def test_each_part_of_the_build_has_a_walltime_of_its_own(made: Made, tmp_path: 
             given = ["srun", "--quit-on-interrupt", name, *options]
             assert words == [*given, "tnpu-nix", "build", "--caches", words[-1]]
     assert built == ["llvm", "mlir", "lld", "triton", "tnpu-image-stream"]
+
+
+@every_kind
+def test_what_asks_a_registry_has_the_variables_for_it(made: Made) -> None:
+    """The image's, and in the build that fetches it, the base's."""
+    asking = ["tnpu-nix image", "docker pull"]
+    asking += ["tnpu-nix build --caches tnpu-image-stream"] if made.kind == "all" else []
+    for step in steps(made.project):
+        asks = any(command in step.get("run", "") for command in asking)
+        assert REGISTRY & set(step.get("env", {})) == (REGISTRY if asks else set())
+
+
+def tool(folder: Path, name: str, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/bash\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def ran(step: dict[str, Any], tools: Path, **env: str | Path) -> int:
+    """Run a step's script as a runner does, and return its exit status."""
+    argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    given = {"PATH": f"{tools}:{os.environ['PATH']}", "RUNNER_TEMP": tools, **env}
+    return subprocess.run(argv, env={key: str(value) for key, value in given.items()}).returncode
+
+
+@pytest.mark.parametrize("made", ["plain"], indirect=True)
+@pytest.mark.parametrize("user", ["", "lab"])
+def test_smoke_pulls_with_the_secrets_or_the_runners_own_login(
+    made: Made, user: str, tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    tool(tmp_path, "docker", f'echo "$1 ${{DOCKER_CONFIG-its own}} ${{*: -1}}" >>{said}; cat >&2')
+    (step,) = (step for step in steps(made.project) if "docker pull" in step.get("run", ""))
+    env = {"TNPU_REGISTRY_USER": user, "TNPU_REGISTRY_PASSWORD": user and "secret"}
+    image = {"IMAGE": "ghcr.io/lab/tnpu:tag", "DIGEST": "sha256:0"}
+    assert ran(step, tmp_path, **env, **image) == 0
+    words = [line.split(" ") for line in said.read_text().splitlines()]
+    assert [one[0] for one in words] == (["login"] if user else []) + ["pull", "run"]
+    folder = f"{tmp_path}/docker" if user else "its own"
+    assert {" ".join(one[1:-1]) for one in words} == {folder}
+    assert words[-2][-1] == "ghcr.io/lab/tnpu@sha256:0"
+
+
+FAKE = """
+case "$*" in
+  "image ensure --dry-run --github-output")
+    [[ -e $WORLD/image ]] && found=present || found=absent
+    echo "action=$found" >>"$GITHUB_OUTPUT" ;;
+  "image ensure "*) touch "$WORLD/image" ;;
+  "cache push "*) [[ -e $WORLD/broken ]] && exit 1; touch "$WORLD/cache" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("made", ["all"], indirect=True)
+def test_a_cache_that_could_not_be_filled_is_filled_by_the_next_run(
+    made: Made, tmp_path: Path
+) -> None:
+    """The job as GitHub runs it: until a step fails, without those whose condition is false."""
+    tool(tmp_path, "tnpu-nix", FAKE)
+    tool(tmp_path, "srun", 'while [[ $1 == --* ]]; do shift; done; exec "$@"')
+    job, output = workflow(made.project)["jobs"]["ensure"], tmp_path / "output"
+
+    def run() -> list[str]:
+        done, action = [], ""
+        output.write_text("")
+        for step in job["steps"]:
+            if "run" in step and step.get("if") in (
+                None,
+                f"steps.look.outputs.action == '{action}'",
+            ):
+                env: dict[str, str | Path] = {
+                    "WORLD": tmp_path,
+                    "GITHUB_OUTPUT": output,
+                    "TNPU_SIGNING_KEY": "key",
+                }
+                done.append(step["name"])
+                if ran(step, tmp_path, **job.get("env", {}), **env) != 0:
+                    break
+            action = output.read_text().strip().removeprefix("action=")
+        return done
+
+    (tmp_path / "broken").touch()
+    assert run()[-1] == "Fill the binary cache"
+    (tmp_path / "broken").unlink()
+    assert run()[-2:] == ["Fill the binary cache", "Have the image in the registry"]
+    assert (tmp_path / "cache").exists() and (tmp_path / "image").exists()
+    assert len(run()) == 2  # the image is there
 
 
 @pytest.mark.parametrize("made", ["awkward"], indirect=True)

@@ -5,129 +5,26 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
 
 from tests import altered
-from tests.altered import Parts, file
-from tests.conftest import REPOSITORY, Demo, Edit, Project, environment
+from tests.base_lab import Lab, digest, image, lab, publish
+from tests.conftest import REPOSITORY, Demo, Edit, Project
 from tests.nix import evaluate
-from tests.registry import Registry, registry
 from tnpu_nix import pinsfile
 from tnpu_nix.images import archive
-from tnpu_nix.nix import Nix
-from tnpu_nix.pins import Base
 
-
-@dataclass
-class Lab:
-    """A project, and a registry behind a password that has two base images."""
-
-    project: Project
-    hub: Registry
-    bases: dict[str, Parts]  # tag → image
-    folder: Path
-    images: set[str] = field(default_factory=set)  # store paths of what was built
-
-    @property
-    def name(self) -> str:
-        return f"{self.hub.host}/lab/torchsim_base"
-
-    @property
-    def base(self) -> Base:
-        found = pinsfile.load(self.project.pins).image.base
-        assert found is not None
-        return found
-
-    def build(self) -> Path:
-        done = self.project.run("build", "--offline-profile")
-        assert done.status == 0, done
-        image = Path(done.out.strip())
-        self.images.add(f"/nix/store/{image.name}")
-        return image
-
-
-def base_image(text: str) -> Parts:
-    """A small base as distributions have them: /bin leads to usr/bin, there are users."""
-    link = altered.info("bin", 0o777, type=b"2", linkname="usr/bin"), b""
-    folders = [
-        (altered.info(name, 0o755, type=b"5"), b"")
-        for name in ("etc", "home", "tmp", "usr", "usr/bin")
-    ]
-    passwd = file("etc/passwd", b"root:x:0:0::/root:/bin/sh\nlab:x:1000:1000::/home:/bin/sh\n")
-    config = {
-        "created": "2026-01-01T00:00:00Z",
-        "architecture": "amd64",
-        "os": "linux",
-        "config": {"Env": ["PATH=/usr/bin", "TORCH_HOME=/opt/torch"]},
-        "rootfs": {"type": "layers", "diff_ids": []},
-        "history": [{"created": "2026-01-01T00:00:00Z", "comment": "base"}] * 2,
-    }
-    made = Parts(config, "lab/torchsim_base:1")
-    made.layers = [
-        altered.packed([*folders, link, passwd]),
-        altered.packed([file("usr/bin/torch", text.encode(), 0o755)]),
-    ]
-    return made
-
-
-@pytest.fixture(scope="module")
-def lab(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("base")
-    bases = {tag: base_image(f"torch {tag}\n") for tag in ("v1", "v2")}
-    with registry(folder / "registry") as hub:
-        project = demo.project(folder / "project")
-        project.env["REGISTRY_AUTH_FILE"] = str(hub.auth_file)
-        made = Lab(project, hub, bases, folder)
-        for tag in bases:
-            publish(made, tag, tag)
-        publish(made, "v1", "latest")
-        done = project.run("bump", "base", f"{made.name}:latest")
-        assert done.status == 0, done
-        yield made
-        forget(demo.store, hub, made.images)
-
-
-def forget(store: Path, hub: Registry, images: set[str]) -> None:
-    """Delete what came from a registry whose name will never be again, and what is made of it.
-
-    Of the images only those built here: others build theirs in that store at the same time.
-    """
-    prefix = f"docker-image-{hub.host.replace(':', '-')}-"
-    paths = [f"/nix/store/{path.name}" for path in store.glob(f"nix/store/*-{prefix}*.tar")]
-    env = environment(**Nix(store=store, offline_profile=True).variables())
-    query = ["nix-store", "--query", "--referrers-closure", *paths]
-    done = subprocess.run(query, env=env, capture_output=True, text=True, check=True)
-    # The projects that were built in hold on to what they built, as users' do.
-    delete = ["nix-store", "--delete", "--ignore-liveness", *done.stdout.split(), *images]
-    subprocess.run(delete, env=env, capture_output=True)
-    assert not list(store.glob(f"nix/store/*-{prefix}*.tar"))
-
-
-def publish(lab: Lab, which: str, tag: str) -> None:
-    tar = lab.bases[which].copy().write(lab.folder / f"{which}.tar")
-    argv = ["--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false"]
-    done = lab.hub.skopeo(*argv, f"docker-archive:{tar}", f"docker://{lab.name}:{tag}")
-    assert done.returncode == 0, done.stderr
-
-
-def digest(lab: Lab, tag: str) -> str:
-    argv = ["inspect", "--tls-verify=false", "--format", "{{.Digest}}"]
-    done = lab.hub.skopeo(*argv, f"docker://{lab.name}:{tag}")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-@pytest.fixture(scope="module")
-def image(lab: Lab) -> Path:
-    """The image, laid upon the first base."""
-    return lab.build()
+__all__ = ["image", "lab"]  # fixtures
 
 
 def test_a_bump_writes_digest_and_hash_of_the_base(lab: Lab) -> None:
@@ -179,6 +76,63 @@ def test_verify_proves_the_base_too(lab: Lab, image: Path) -> None:
     assert "DIFFERS  file: /usr/bin/torch has other content" in done.out
 
 
+def test_the_base_is_a_pin_like_the_others_to_a_comparison(
+    lab: Lab, image: Path, demo: Demo, tmp_path: Path
+) -> None:
+    without, other = demo.project(tmp_path / "without"), Project(tmp_path / "b", lab.project.env)
+    subprocess.run(["cp", "-r", lab.project.root, other.root], check=True)
+    assert other.run("bump", "base", "v2").status == 0
+    one, two = f"{lab.name}:latest@{lab.base.digest}", f"{lab.name}:v2@{digest(lab, 'v2')}"
+
+    none, first, second = (f"pins:{one.root}" for one in (without, lab.project, other))
+    for left, right, a, b in (
+        (none, first, None, one),
+        (first, str(image), one, one),
+        (str(image), second, one, two),
+        (second, none, two, None),
+    ):
+        done = lab.project.run("image", "diff", "--offline-profile", left, right, "--json")
+        assert done.status == 0, done
+        found = json.loads(done.out)
+        assert found["pins"] == ([] if a == b else [{"name": "base", "old": a, "new": b}])
+        assert ("base" in found["same_pins"]) is (a == b)
+    done = lab.project.run("image", "diff", "--offline-profile", none, image)
+    assert f"  base           none -> {one[: one.index('@') + 20]}\n" in done.out
+
+
+def test_the_bill_of_materials_has_the_base(lab: Lab, image: Path) -> None:
+    done = lab.project.run("image", "inspect", "--sbom", "--offline-profile", image)
+    assert done.status == 0, done
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(done.out) is None
+    found = json.loads(done.out)
+    (base,) = (one for one in found["components"] if one["bom-ref"] == "base")
+    assert (base["type"], base["name"], base["version"]) == ("container", lab.name, "latest")
+    content = lab.base.digest.removeprefix("sha256:")
+    assert base["hashes"] == [{"alg": "SHA-256", "content": content}]
+    purl = PackageURL.from_string(base["purl"])
+    assert (purl.type, purl.name, purl.version) == ("oci", "torchsim_base", lab.base.digest)
+    assert purl.qualifiers == {"repository_url": lab.name, "tag": "latest"}
+    (root,) = (one for one in found["dependencies"] if one["ref"] == "image")
+    assert "base" in root["dependsOn"]
+    shown = lab.project.run("image", "inspect", image).out
+    assert re.search(rf"^base +{lab.name}:latest@{lab.base.digest}$", shown, re.M)
+
+
+@pytest.mark.parametrize("labels", [("", ""), ("No Reference", "x"), ("lab/base", ""), ("", "x")])
+def test_labels_of_a_base_that_say_nothing_make_no_invalid_bill(
+    lab: Lab, tmp_path: Path, labels: tuple[str, str]
+) -> None:
+    parts = lab.bases["v1"].copy()
+    names = [f"org.opencontainers.image.base.{key}" for key in ("name", "digest")]
+    parts.config["config"]["Labels"] = dict(zip(names, labels, strict=True))
+    done = Project(tmp_path).run("image", "inspect", "--sbom", parts.write(tmp_path / "it.tar"))
+    assert done.status == 0, done
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(done.out) is None
+    found = json.loads(done.out).get("components", [])
+    bases = [one for one in found if one["bom-ref"] == "base"]
+    assert len(bases) == any(labels) and not any("purl" in one for one in bases)
+
+
 def test_a_bump_follows_the_tag_along_with_other_pins(
     lab: Lab, image: Path, tmp_path: Path
 ) -> None:
@@ -203,6 +157,26 @@ def test_a_bump_follows_the_tag_along_with_other_pins(
     )
     diff = project.run("image", "diff", "--offline-profile", "pins:pins.toml", image)
     assert "the same: llvm, triton, triton_shared, spike, pk" in diff.out
+
+
+@pytest.mark.parametrize("words", [["base", "v2"], ["base"], ["base={name}:v2", "spike=v1.1.0"]])
+def test_what_a_dry_run_says_of_plan_can_be_run_as_it_stands(
+    lab: Lab, tmp_path: Path, words: list[str]
+) -> None:
+    project = Project(tmp_path / "project", lab.project.env)
+    subprocess.run(["cp", "-r", lab.project.root, project.root], check=True)
+    publish(lab, "v2", "latest")
+    named = [word.format(name=lab.name) for word in words]
+    dry = project.run("bump", "--dry-run", *named)
+    hint = re.search(r"^hint: `tnpu-nix (plan .*)` asks", dry.err, re.M)
+    assert hint is not None, dry
+    given = shlex.split(hint[1])
+    if words == ["base", "v2"]:
+        assert given == ["plan", "--bump", "base=v2", "--store", project.env["TNPU_NIX_STORE"]]
+    done = project.run(*given, "--offline-profile")
+    assert done.status == 0, done
+    rebuilt = "spike, tnpu-image" if "spike" in str(words) else "tnpu-image"
+    assert f"rebuilds {rebuilt}\n" in done.out
 
 
 def back_hash(project: Project) -> str:
@@ -232,6 +206,18 @@ def test_a_build_fetches_a_base_that_the_store_does_not_have(lab: Lab, tmp_path:
     assert project.run("generate").status == 0
     done = project.run("build", "--offline-profile")
     done.failed_with("image.base.hash in pins.toml is", f"has {old.hash}", "bump base")
+
+
+def test_a_build_that_may_not_fetch_the_base_says_how_to_log_in(lab: Lab, tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", lab.project.env)
+    subprocess.run(["cp", "-r", lab.project.root, project.root], check=True)
+    # An archive that the store does not have.
+    text = pinsfile.edit(project.pins.read_text(), {("image", "base", "tag"): "v5"})
+    project.pins.write_text(text)
+    assert project.run("generate").status == 0
+    for wrong in ("/nonexistent", str(lab.hub.auth_file_for(lab.hub.host, "wrong"))):
+        done = project.run("build", "--offline-profile", env={"REGISTRY_AUTH_FILE": wrong})
+        done.failed_with("skopeo failed", f"`skopeo login {lab.hub.host}`", "TNPU_REGISTRY_USER")
 
 
 def test_a_bump_that_fails_leaves_everything_as_it_was(

@@ -80,6 +80,23 @@ def test_without_a_file_for_githubs_outputs_nothing_is_begun(lab: Lab) -> None:
     assert lab.wire.sent == 0
 
 
+@pytest.mark.parametrize("verb", ["ensure", "push", "tag"])
+def test_a_file_for_githubs_outputs_that_cannot_be_written_is_noticed_first(
+    lab: Lab, tmp_path: Path, verb: str
+) -> None:
+    for place in (tmp_path, tmp_path / "none" / "output"):
+        done = lab.image(verb, "--offline-profile", "--github-output", GITHUB_OUTPUT=str(place))
+        done.failed_with(f"{place}, which the variable GITHUB_OUTPUT names, cannot be written")
+    assert lab.wire.sent == 0
+    assert not (lab.project.root / ".tnpu-nix" / "push.lock").exists()
+
+
+def test_a_full_disk_is_said_after_the_push_too(lab: Lab) -> None:
+    done = lab.image("ensure", "--offline-profile", "--github-output", GITHUB_OUTPUT="/dev/full")
+    done.failed_with("/dev/full", "No space left on device")
+    assert lab.registry.tags(NAME) == {lab.tag()}
+
+
 def test_skopeo_finds_the_image_that_was_built(lab: Lab, built: archive.Archive) -> None:
     lab.made("push")
     found = lab.registry.skopeo(
@@ -120,6 +137,30 @@ def test_only_what_the_registry_lacks_is_uploaded(lab: Lab) -> None:
     assert older is not None
     assert lab.project.run("bump", "spike", older[1]).status == 0
     assert lab.sent_by("ensure") < everything / 20
+
+
+def test_what_is_said_to_be_uploaded_is_what_went_over_the_wire(lab: Lab) -> None:
+    """Where no image tells, a small layer is asked for, and a large one is sent once more."""
+
+    def push() -> tuple[int, int]:
+        before = lab.wire.sent
+        said = json.loads(lab.made("push", "--json").out)
+        sent = lab.wire.sent - before
+        # The rest is requests, the configuration and the manifest.
+        assert said["bytes_uploaded"] <= sent < said["bytes_uploaded"] + 100_000
+        return said["layers_uploaded"], said["bytes_uploaded"]
+
+    layers, size = push()
+    lab.forget()
+    repository = lab.registry.folder / f"data/docker/registry/v2/repositories/{NAME}"
+    shutil.rmtree(repository / "_manifests")
+    again, again_size = push()
+    assert 0 < again < layers and 0 < again_size < size
+    # Of the layers, those that are larger than what goes in one request.
+    blobs = [
+        blob.stat().st_size for blob in lab.registry.folder.rglob("data/docker/**/sha256/*/*/data")
+    ]
+    assert again == sum(1 for blob in blobs if blob > 4 << 20)
 
 
 def test_layers_that_another_program_pushed_are_used(lab: Lab, built: archive.Archive) -> None:

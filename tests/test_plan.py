@@ -168,7 +168,8 @@ def test_a_bump_is_planned_from_derivations_and_not_from_the_table(bench: Projec
 def test_a_dry_run_of_a_bump_says_how_to_ask(pinned: Project, repository: GitRepository) -> None:
     rev = repository.git("rev-parse", "HEAD")
     done = pinned.run("bump", "spike", "main", "--dry-run")
-    assert f"hint: `tnpu-nix plan --bump spike={rev}`" in done.err
+    store = pinned.env["TNPU_NIX_STORE"]
+    assert f"hint: `tnpu-nix plan --bump spike={rev} --store {store}` asks" in done.err
 
 
 def test_an_evaluation_is_not_kept_past_a_change(bench: Project) -> None:

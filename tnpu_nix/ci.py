@@ -35,6 +35,7 @@ def workflow(toolchain: Toolchain) -> str:
     tokens = {pin.token_env for _, pin in toolchain.pins.items() if pin.token_env is not None}
     body = environment.get_template("tnpu.yml.j2").render(
         ci=toolchain.ci,
+        image=toolchain.image,
         parts=_PARTS,
         slurm_options=_slurm_options(toolchain),
         tokens=sorted(tokens),

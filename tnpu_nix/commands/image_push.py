@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -88,7 +88,8 @@ def _destination(named: str | None, values: dict[str, str]) -> Reference:
     return reference if reference.tag else reference.tagged(values["tag"])
 
 
-def _github_file(wanted: bool) -> Path | None:
+def _github_file(context: click.Context, wanted: bool) -> IO[bytes] | None:
+    """Return the file for a step's outputs, open before anything is done that takes long."""
     if not wanted:
         return None
     name = os.environ.get("GITHUB_OUTPUT")
@@ -97,13 +98,28 @@ def _github_file(wanted: bool) -> Path | None:
             "--github-output, but the variable GITHUB_OUTPUT names no file",
             "a step of a GitHub workflow has it; elsewhere use --json",
         )
-    return Path(name)
+    try:
+        # Without a buffer: what cannot be written is not tried again when the file is closed.
+        return context.with_resource(Path(name).open("ab", buffering=0))
+    except OSError as error:
+        raise _unwritable(name, error) from error
 
 
-def _write_github(file: Path | None, lines: str) -> None:
-    if file is not None:
-        with file.open("a") as out:
-            out.write(lines)
+def _write_github(file: IO[bytes] | None, lines: str) -> None:
+    if file is None:
+        return
+    try:
+        file.write(lines.encode())
+    except OSError as error:
+        raise _unwritable(file.name, error) from error
+
+
+def _unwritable(name: str, error: OSError) -> TnpuError:
+    return TnpuError(
+        f"{name}, which the variable GITHUB_OUTPUT names, cannot be written:"
+        f" {error.strerror or error}",
+        "name a file that can be written, or use --json",
+    )
 
 
 def _lines(values: dict[str, str]) -> str:
@@ -116,7 +132,7 @@ def _github_lines(found: Ensured) -> str:
     return _lines({**named, "action": found.action})
 
 
-def _show(found: Ensured, as_json: bool, github: Path | None) -> None:
+def _show(found: Ensured, as_json: bool, github: IO[bytes] | None) -> None:
     from dataclasses import asdict
 
     _write_github(github, _github_lines(found))
@@ -140,7 +156,7 @@ def tag(
     github_output: bool,
 ) -> None:
     """Print the tag that the pins give the image; nothing is built."""
-    github = _github_file(github_output)
+    github = _github_file(context, github_output)
     values = _values(root_of(context), nix_of(store, offline_profile))
     found = {"tag": values["tag"]}
     if "repository" in values:
@@ -172,7 +188,7 @@ def ensure(
     If the registry has the tag, nothing else is done. If not, the image is taken from the binary
     cache or built, and pushed.
     """
-    github = _github_file(github_output)
+    github = _github_file(context, github_output)
     root, nix = root_of(context), nix_of(store, offline_profile)
     reference = _destination(to, _values(root, nix))
     repository = network.repository(reference)
@@ -275,7 +291,7 @@ def push(
     """
     from tnpu_nix.images.ensure import alone
 
-    github = _github_file(github_output)
+    github = _github_file(context, github_output)
     root, nix = root_of(context), nix_of(store, offline_profile)
     reference = _destination(to, _values(root, nix))
     with alone(root, say):

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,8 +141,20 @@ def _prefetch(toolchain: Toolchain, base: Base, nix_: Nix, say: Say) -> str:
         done = process.run(argv, env=env, timeout=_TIMEOUT)
         if done.status != 0:
             said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise TnpuError(f"skopeo failed on {base.image}: {said}", "check the registry")
+            raise TnpuError(f"skopeo failed on {base.image}: {said}", _hint(base, said))
         return _add(nix_, file)
+
+
+def _hint(base: Base, said: str) -> str:
+    """Return what to do about a failure of skopeo, whose last line is what it *said*."""
+    # Registries use one for the other: who may not know of a repository is not told of it.
+    if not re.search(r"unauthorized|authentication required|denied|forbidden", said, re.I):
+        return "check the registry"
+    host = reference.parse(base.image).host
+    return (
+        f"log in: `docker login {host}` or `skopeo login {host}`, or set {credentials.VARIABLES}"
+        f" (read: {credentials.described()})"
+    )
 
 
 def _add(nix_: Nix, file: Path) -> str:

@@ -14,8 +14,9 @@ from tnpu_nix import flake, git, pathinfo, pinsfile, render
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.flake import derivation_name
 from tnpu_nix.images import archive
+from tnpu_nix.images.base import NAME as BASE
 from tnpu_nix.images.contents import read_manifest
-from tnpu_nix.images.inspection import ComponentOf, components_of, pins_of
+from tnpu_nix.images.inspection import BaseOf, ComponentOf, base_of, components_of, pins_of
 from tnpu_nix.images.model import Image, Layer
 from tnpu_nix.images.opening import open_image
 from tnpu_nix.nix import Nix, is_valid
@@ -31,7 +32,7 @@ class Side:
     """One of the two that are compared."""
 
     name: str  # as the user wrote it
-    pins: dict[str, str]  # pin → revision
+    pins: dict[str, str]  # pin → revision; base → reference and digest
     components: dict[str, ComponentOf]  # empty where the flake does not tell
     image: Image | None  # None: a set of pins whose image is not in the store
 
@@ -41,7 +42,7 @@ class Moved:
     """A pin or a component of which the two have another."""
 
     name: str
-    old: str | None  # a revision or a store path; None: only the other one has it
+    old: str | None  # a revision, a reference or a store path; None: only the other one has it
     new: str | None
 
 
@@ -117,7 +118,8 @@ class Diff:
 
 
 def _rev(rev: str | None) -> str:
-    return rev[:12] if rev else "none"
+    """Return a revision, or a reference with a digest, with 12 digits of it."""
+    return re.sub(r"([0-9a-f]{12})[0-9a-f]{28,}$", r"\1", rev) if rev else "none"
 
 
 def _path(path: str | None) -> str:
@@ -151,7 +153,11 @@ def side(text: str, root: Callable[[], Path], nix: Nix, plain_http: bool, say: S
     image = open_image(text, plain_http)
     manifest = read_manifest(image)
     pins = {pin.name: pin.rev for pin in pins_of(manifest)} or _labelled(image)
-    return Side(text, pins, components_of(manifest), image)
+    return Side(text, pins | _laid_upon(base_of(image)), components_of(manifest), image)
+
+
+def _laid_upon(base: BaseOf | None) -> dict[str, str]:
+    return {BASE: str(base)} if base is not None else {}
 
 
 def _labelled(image: Image) -> dict[str, str]:
@@ -164,7 +170,9 @@ def _labelled(image: Image) -> dict[str, str]:
 
 def _of_pins(name: str, toolchain: Toolchain, root: Path, nix: Nix, say: Say) -> Side:
     """Return a set of pins, with the image of it if that is in the store."""
-    pins = {pin: one.rev for pin, one in toolchain.pins.items()}
+    base = toolchain.image.base
+    laid = BaseOf(f"{base.image}:{base.tag}", base.digest) if base is not None else None
+    pins = {pin: one.rev for pin, one in toolchain.pins.items()} | _laid_upon(laid)
     try:
         components, path = _evaluated(toolchain, root, nix)
     except TnpuError as error:

@@ -8,8 +8,11 @@ from typing import Any
 
 from tnpu_nix.flake import derivation_name
 from tnpu_nix.images.contents import Contents, root_of
+from tnpu_nix.images.model import Image
 from tnpu_nix.terminal import size_text
 
+# Of the OCI image specification's pre-defined annotations.
+_BASE = "org.opencontainers.image.base"
 _HASH = re.compile(r"[0-9a-z]{32}-")
 
 
@@ -22,6 +25,17 @@ class PinOf:
     rev: str
     hash: str  # SRI, of the source
     date: str  # of the commit, ISO 8601
+
+
+@dataclass(frozen=True)
+class BaseOf:
+    """The image that an image is laid upon, as its labels have it."""
+
+    reference: str  # host/name:tag
+    digest: str  # of its manifest
+
+    def __str__(self) -> str:
+        return f"{self.reference}@{self.digest}" if self.digest else self.reference
 
 
 @dataclass(frozen=True)
@@ -62,10 +76,12 @@ class Inspected:
     layers: list[LayerOf]
     files: int  # outside and inside the store
     settings: dict[str, Any]  # what a container starts with
+    base: BaseOf | None = None
 
     def lines(self) -> list[str]:
         """Return a screenful for people."""
         head = {"image": self.image, "tag": self.tag, "digest": self.digest or ""}
+        head["base"] = str(self.base) if self.base else ""
         tars = sum(layer.tar_size for layer in self.layers)
         head["size"] = f"{size_text(tars)} in {len(self.layers)} layers, {self.files} files"
         lines = [f"{key:<10} {value}" for key, value in head.items() if value]
@@ -114,6 +130,7 @@ def inspect(contents: Contents) -> Inspected:
         layers=layers,
         files=len(contents.entries),
         settings=image.settings,
+        base=base_of(image),
     )
 
 
@@ -126,6 +143,12 @@ def pins_of(manifest: dict[str, Any]) -> list[PinOf]:
             texts = [str(pin.get(key, "")) for key in ("url", "rev", "hash", "date")]
             found.append(PinOf(str(name), *texts))
     return found
+
+
+def base_of(image: Image) -> BaseOf | None:
+    """Return what an image's labels say of the image it is laid upon; None if nothing."""
+    name, digest = (image.labels.get(f"{_BASE}.{key}") for key in ("name", "digest"))
+    return BaseOf(str(name or ""), str(digest or "")) if name or digest else None
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Pushed:
 
     digest: str = ""  # of the manifest
     layers: int = 0
-    uploaded: int = 0  # layers that the registry lacked
+    uploaded: int = 0  # layers that were sent
     bytes_uploaded: int = 0  # of these, compressed
     size: int = 0  # bytes of all layers, compressed
 
@@ -257,16 +257,17 @@ def _layer(
             raise _FalseGuessError
         watch.ended("there")
         return diff_id, known.add(diff_id, guess)
-    blob = upload_layer(repository, layer, lambda count: watch.moved(0, count))
+    blob, went = upload_layer(repository, layer, lambda count: watch.moved(0, count))
     if named and layer.diff_id != diff_id:
         raise TnpuError(
             f"layer {diff_id} changed while it was read: it is {layer.diff_id} now",
             "`nix-store --verify --check-contents` tells what is wrong in the store",
         )
     known.add(layer.diff_id, blob)
-    result.uploaded += 1
-    result.bytes_uploaded += blob.size
-    watch.ended("pushed")
+    if went:
+        result.uploaded += 1
+        result.bytes_uploaded += blob.size
+    watch.ended("pushed" if went else "there")
     return layer.diff_id, blob
 
 
@@ -315,7 +316,7 @@ def _finish(read: _Read, repository: Repository, tag: str, result: Pushed) -> Pu
             "`nix-store --verify --check-contents` tells whether the store is whole",
         )
     blobs = [blob for _, blob in layers]
-    upload_blob(repository, config)
+    upload_blob(repository, config, digest_of(config))
     manifest = {
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 import uuid
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ from urllib.parse import quote
 
 from tnpu_nix import __version__
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.images.inspection import Inspected, Part, PinOf
+from tnpu_nix.images.inspection import BaseOf, Inspected, Part, PinOf
+from tnpu_nix.registry.reference import is_digest, parse
 from tnpu_nix.values import is_sri_sha256
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ def cyclonedx(image: Inspected, licences: Mapping[str, list[str]]) -> str:
         properties=[_property("tnpu:image:digest", image.digest)] if image.digest else [],
     )
     components = [_component(part, pins, licences.get(part.path, [])) for part in image.parts]
+    components += [_base(image.base)] if image.base is not None else []
     layers = "\n".join(layer.diff_id for layer in image.layers)
     bom = Bom(components=components, serial_number=uuid.uuid5(_NAMESPACE, layers))
     bom.metadata.component = root
@@ -101,6 +104,34 @@ def _component(part: Part, pins: Mapping[str, PinOf], licences: list[str]) -> Co
         external_references=[_source(pin) for pin in mine],
         pedigree=_pedigree(mine) if mine else None,
         properties=properties,
+    )
+
+
+def _base(base: BaseOf) -> Component:
+    """Return the image that the image is laid upon, as far as its labels can be read."""
+    from cyclonedx.model import HashAlgorithm, HashType
+    from cyclonedx.model.component import Component, ComponentType
+    from packageurl import PackageURL
+
+    hashes, purl, name, tag = [], None, base.reference, None
+    if is_digest(base.digest):
+        content = base.digest.removeprefix("sha256:")
+        hashes.append(HashType(alg=HashAlgorithm.SHA_256, content=content))
+    with contextlib.suppress(TnpuError):
+        found = parse(base.reference)
+        name, tag = found.repository, found.tag
+        # As the type "oci" of the package URL specification has it: the digest is the version.
+        where = {"repository_url": name, **({"tag": tag} if tag else {})}
+        if hashes:
+            purl = PackageURL("oci", None, name.rpartition("/")[2], base.digest, where)
+    return Component(
+        name=name or base.digest,
+        version=tag,
+        type=ComponentType.CONTAINER,
+        bom_ref="base",
+        hashes=hashes,
+        purl=purl,
+        properties=[_property("tnpu:base", str(base))],
     )
 
 

@@ -106,11 +106,16 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
         room.release()
 
 
-def upload_layer(repository: Repository, layer: Compressed, sent: Callable[[int], None]) -> Blob:
+def upload_layer(
+    repository: Repository, layer: Compressed, sent: Callable[[int], None]
+) -> tuple[Blob, bool]:
     """Send a layer while it is being compressed; nothing of it is kept.
 
     Args:
         sent: is told how many more bytes have gone out.
+
+    Returns:
+        The layer's blob, and whether it was sent: a small one may be found there.
 
     Raises:
         TnpuError: the registry does not take it, or the connection broke (see is_passing), or
@@ -125,12 +130,12 @@ def upload_layer(repository: Repository, layer: Compressed, sent: Callable[[int]
             if length > _SMALL:
                 break
         else:
-            upload_blob(repository, b"".join(head), layer.digest)
-            sent(length)
-            return Blob(layer.digest, layer.size)
+            went = upload_blob(repository, b"".join(head), layer.digest)
+            sent(length if went else 0)
+            return Blob(layer.digest, layer.size), went
 
         _stream(repository, head, pieces, layer, sent)
-    return Blob(layer.digest, layer.size)
+    return Blob(layer.digest, layer.size), True
 
 
 def _stream(
@@ -170,16 +175,16 @@ def _told(piece: bytes, sent: Callable[[int], None]) -> Iterator[bytes]:
     sent(len(piece))
 
 
-def upload_blob(repository: Repository, data: bytes, digest: str = "") -> str:
-    """Send a small blob in one request, unless it is there, and return its digest.
+def upload_blob(repository: Repository, data: bytes, digest: str) -> bool:
+    """Send a small blob in one request, unless it is there, and tell whether it was sent.
 
     Raises:
         TnpuError: the registry does not take it, or the connection broke; see is_passing.
     """
-    digest = digest or digest_of(data)
-    if not repository.has_blob(digest):
-        _finish(repository, _begin(repository), digest, data)
-    return digest
+    if repository.has_blob(digest):
+        return False
+    _finish(repository, _begin(repository), digest, data)
+    return True
 
 
 def put_manifest(repository: Repository, tag: str, raw: bytes, media_type: str) -> str:
