@@ -19,7 +19,7 @@ from packageurl import PackageURL
 
 from tests import altered
 from tests.base_lab import Lab, digest, image, lab, publish
-from tests.conftest import REPOSITORY, Demo, Edit, Project
+from tests.conftest import REPOSITORY, Demo, Edit, Project, environment
 from tests.nix import evaluate
 from tnpu_nix import pinsfile
 from tnpu_nix.images import archive
