@@ -75,7 +75,13 @@ def inspect(
         raise click.UsageError("one of --manifest, --sbom and --json")
     opened = open_image(image, plain_http)
     if manifest:
-        click.echo(json.dumps(read_manifest(opened), indent=2, sort_keys=True))
+        told = read_manifest(opened)
+        if not told:
+            raise TnpuError(
+                f"{opened.where} has no /etc/tnpu/manifest.json that can be read",
+                "images of `tnpu-nix build` have one; leave out --manifest to see what this one is",
+            )
+        click.echo(json.dumps(told, indent=2, sort_keys=True))
         return
     found = image_inspect.inspect(scan(opened, say))
     if not sbom:

@@ -13,7 +13,7 @@ from tnpu_nix.git import temporary_folder
 from tnpu_nix.images import layout, members
 from tnpu_nix.images.members import Members
 from tnpu_nix.images.model import BROKEN_STREAM, Checked, Image, Layer, decompressed, layers_of
-from tnpu_nix.registry import document
+from tnpu_nix.registry import document, reference
 
 __all__ = ["Archive", "Layer", "read", "unpack"]
 
@@ -177,6 +177,11 @@ def _are_texts(value: Any) -> bool:
 def _oddities(manifest: dict[str, Any]) -> list[str]:
     tags = manifest.get("RepoTags") or []
     names = [f"{_MANIFEST} gives it {len(tags)} names: {', '.join(tags)}"] if len(tags) > 1 else []
+    names += [
+        f"{_MANIFEST} gives it the name {one!r}, which is none that Docker takes"
+        for one in tags
+        if not reference.is_name(one)
+    ]
     more = [key for key, value in manifest.items() if key not in _KNOWN and value]
     sources = manifest.get("LayerSources") or {}
     named = list(sources.values()) if isinstance(sources, dict) else [None]

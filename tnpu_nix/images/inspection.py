@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tnpu_nix.flake import derivation_name
-from tnpu_nix.images.contents import Contents, root_of
+from tnpu_nix.images.contents import Contents
+from tnpu_nix.storepath import root_of
 from tnpu_nix.terminal import size_text
 
 _HASH = re.compile(r"[0-9a-z]{32}-")
