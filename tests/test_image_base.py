@@ -7,73 +7,19 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import altered
-from tests.altered import Parts, file
-from tests.conftest import REPOSITORY, Demo, Edit, Project, environment
+from tests.altered import file
+from tests.base_image import Lab, base_image, copy_to, digest, forget, publish, verified
+from tests.conftest import REPOSITORY, Demo, Edit, Project
 from tests.nix import evaluate
-from tests.registry import Registry, registry
+from tests.registry import registry
 from tnpu_nix import pinsfile
 from tnpu_nix.images import archive
-from tnpu_nix.nix import Nix
-from tnpu_nix.pins import Base
-
-
-@dataclass
-class Lab:
-    """A project, and a registry behind a password that has two base images."""
-
-    project: Project
-    hub: Registry
-    bases: dict[str, Parts]  # tag → image
-    folder: Path
-    images: set[str] = field(default_factory=set)  # store paths of what was built
-
-    @property
-    def name(self) -> str:
-        return f"{self.hub.host}/lab/torchsim_base"
-
-    @property
-    def base(self) -> Base:
-        found = pinsfile.load(self.project.pins).image.base
-        assert found is not None
-        return found
-
-    def build(self) -> Path:
-        done = self.project.run("build", "--offline-profile")
-        assert done.status == 0, done
-        image = Path(done.out.strip())
-        self.images.add(f"/nix/store/{image.name}")
-        return image
-
-
-def base_image(text: str) -> Parts:
-    """A small base as distributions have them: /bin leads to usr/bin, there are users."""
-    link = altered.info("bin", 0o777, type=b"2", linkname="usr/bin"), b""
-    folders = [
-        (altered.info(name, 0o755, type=b"5"), b"")
-        for name in ("etc", "home", "tmp", "usr", "usr/bin")
-    ]
-    passwd = file("etc/passwd", b"root:x:0:0::/root:/bin/sh\nlab:x:1000:1000::/home:/bin/sh\n")
-    config = {
-        "created": "2026-01-01T00:00:00Z",
-        "architecture": "amd64",
-        "os": "linux",
-        "config": {"Env": ["PATH=/usr/bin", "TORCH_HOME=/opt/torch"]},
-        "rootfs": {"type": "layers", "diff_ids": []},
-        "history": [{"created": "2026-01-01T00:00:00Z", "comment": "base"}] * 2,
-    }
-    made = Parts(config, "lab/torchsim_base:1")
-    made.layers = [
-        altered.packed([*folders, link, passwd]),
-        altered.packed([file("usr/bin/torch", text.encode(), 0o755)]),
-    ]
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -91,36 +37,6 @@ def lab(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         assert done.status == 0, done
         yield made
         forget(demo.store, hub, made.images)
-
-
-def forget(store: Path, hub: Registry, images: set[str]) -> None:
-    """Delete what came from a registry whose name will never be again, and what is made of it.
-
-    Of the images only those built here: others build theirs in that store at the same time.
-    """
-    prefix = f"docker-image-{hub.host.replace(':', '-')}-"
-    paths = [f"/nix/store/{path.name}" for path in store.glob(f"nix/store/*-{prefix}*.tar")]
-    env = environment(**Nix(store=store, offline_profile=True).variables())
-    query = ["nix-store", "--query", "--referrers-closure", *paths]
-    done = subprocess.run(query, env=env, capture_output=True, text=True, check=True)
-    # The projects that were built in hold on to what they built, as users' do.
-    delete = ["nix-store", "--delete", "--ignore-liveness", *done.stdout.split(), *images]
-    subprocess.run(delete, env=env, capture_output=True)
-    assert not list(store.glob(f"nix/store/*-{prefix}*.tar"))
-
-
-def publish(lab: Lab, which: str, tag: str) -> None:
-    tar = lab.bases[which].copy().write(lab.folder / f"{which}.tar")
-    argv = ["--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false"]
-    done = lab.hub.skopeo(*argv, f"docker-archive:{tar}", f"docker://{lab.name}:{tag}")
-    assert done.returncode == 0, done.stderr
-
-
-def digest(lab: Lab, tag: str) -> str:
-    argv = ["inspect", "--tls-verify=false", "--format", "{{.Digest}}"]
-    done = lab.hub.skopeo(*argv, f"docker://{lab.name}:{tag}")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +92,75 @@ def test_verify_proves_the_base_too(lab: Lab, image: Path) -> None:
     done = lab.project.run("image", "verify", "--offline-profile", changed)
     done.failed_with("is not what the pins say")
     assert "DIFFERS  file: /usr/bin/torch has other content" in done.out
+
+
+@pytest.fixture(scope="module")
+def elsewhere(lab: Lab, image: Path) -> Path:
+    """A store that has the toolchain, and neither the image nor its base."""
+    (root,) = {
+        "/".join(["", *name.split("/")[:3]])
+        for layer in altered.take_apart(image).layers
+        for name in altered.names(layer)
+        if "-tnpu-image-root/bin/pk" in name
+    }
+    store = lab.folder / "elsewhere"
+    copy_to(store, lab, root)
+    return store
+
+
+OWN = f"/nix/store/{'b' * 32}-own"
+
+
+def test_without_image_and_base_what_may_be_the_bases_is_unproven(
+    lab: Lab, image: Path, elsewhere: Path
+) -> None:
+    found = verified(lab, image, elsewhere)
+    assert found.kinds == {"unproven"} and len(found.verdict["proven"]) == 13
+    said = "\n".join(found.lines("unproven"))
+    assert "TORCH_HOME=/opt/torch: they may be the base's" in said
+    assert "layer 1: /usr/bin comes twice" in said
+    assert f"{OWN}-file may be the base's" in said and "nix/store/foo" not in said
+
+    parts = altered.take_apart(image)
+    variables = parts.config["config"]["Env"]
+    variables[variables.index("HOME=/root")] = "HOME=/evil"
+    parts.config["config"]["User"] = "lab"
+    parts.add(file("nix/store/mine"))
+    parts.add(file(f"nix/store/{'c' * 32}-mine"))
+    parts.add(file(f"{OWN.lstrip('/')}/more"))
+    parts.add(file("etc/tnpu/manifest.json", b"{}"))
+    found = verified(lab, parts.write(lab.folder / "altered.tar"), elsewhere)
+    assert found.lines("configuration") == [
+        "config -> User: lab instead of nothing",
+        "config -> Env: HOME=/evil instead of HOME=/root",
+    ]
+    assert found.lines("file") == ["/nix/store/mine does not belong there: a file"]
+    assert {line.split()[0] for line in found.lines("store path")} == {
+        OWN,
+        f"/nix/store/{'c' * 32}-mine",
+    }
+    assert any("/etc/tnpu/manifest.json comes twice" in one for one in found.lines("layer"))
+    assert any(one.startswith(f"{OWN} is nothing that Nix makes") for one in found.lines("layer"))
+
+
+def test_without_the_image_the_base_in_the_store_proves_what_is_the_bases(
+    lab: Lab, image: Path, elsewhere: Path
+) -> None:
+    (base,) = lab.store.glob(f"nix/store/*-{lab.base.archive_name}")
+    copy_to(elsewhere, lab, f"/nix/store/{base.name}")
+    found = verified(lab, image, elsewhere)
+    assert found.kinds == {"unproven"}
+    (rest,) = found.lines("unproven")
+    assert "files outside the store paths" in rest
+
+    parts = altered.take_apart(image)
+    parts.change("usr/bin/torch", altered.one_byte)
+    variables = parts.config["config"]["Env"]
+    variables[variables.index("TORCH_HOME=/opt/torch")] = "TORCH_HOME=/evil"
+    found = verified(lab, parts.write(lab.folder / "altered.tar"), elsewhere)
+    assert "layer 2 is not that of the base" in "\n".join(found.lines("layer"))
+    (said,) = found.lines("configuration")
+    assert said.startswith("config -> Env: ") and "TORCH_HOME=/evil" in said
 
 
 def test_a_bump_follows_the_tag_along_with_other_pins(

@@ -224,9 +224,10 @@ def _time(value: object) -> object:
     if found is None:
         return value
     try:
-        return datetime.fromisoformat(found[1] + found[3]).timestamp(), found[2].rstrip("0").rstrip(".")
+        whole = datetime.fromisoformat(found[1] + found[3]).timestamp()
     except ValueError:
         return value
+    return whole, found[2].rstrip("0").rstrip(".")
 
 
 def _shown(values: Mapping[Key, object], key: Key) -> str:

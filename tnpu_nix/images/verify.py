@@ -316,7 +316,8 @@ def _files(
     outside = 0
     for path, entry in sorted(contents.entries.items()):
         if root := root_of(path):
-            if not _of_base(f"/{root}", lower):
+            belongs = f"/{root}" in (expected.closure or ())
+            if belongs or not (lower and lower.may_hold(entry)):
                 lines_here = compare.attribute_faults(path, entry)
                 yield from (Finding("file", line) for line in lines_here)
         elif path.startswith(f"{STORE}/") and not (lower and lower.may_hold(entry)):
