@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -240,10 +241,35 @@ def test_variables_give_skopeo_the_password_and_nobody_sees_it(
     entry = json.loads(lab.hub.auth_file.read_text())["auths"][lab.hub.host]["auth"]
     user, password = base64.b64decode(entry).decode().split(":", 1)
     env = {"TNPU_REGISTRY_USER": user, "TNPU_REGISTRY_PASSWORD": password, "HOME": str(tmp_path)}
+    # A command that is killed now leaves what lies in the temporary folder while skopeo runs.
+    temporary, seen = tmp_path / "tmp", tmp_path / "seen"
+    shim = tmp_path / "bin" / "skopeo"
+    shim.parent.mkdir()
+    temporary.mkdir()
+    shim.write_text(
+        f"#!/bin/sh\necho ran >>{seen}\ngrep -rlFe {entry} -e {password} {temporary} >>{seen}\n"
+        f'exec {shutil.which("skopeo")} "$@"\n'
+    )
+    shim.chmod(0o755)
+    env |= {"TMPDIR": str(temporary), "PATH": f"{shim.parent}:{environment()['PATH']}"}
     done = project.run("bump", "base", f"{lab.name}:v1", env=env)
     assert done.status == 0, done
     written = b"".join(project.files().values())
     assert password not in done.out + done.err and password.encode() not in written
+    assert set(seen.read_text().split()) == {"ran"}
+
+
+def test_the_password_of_our_registry_is_not_that_of_the_base(
+    lab: Lab, demo: Demo, tmp_path: Path
+) -> None:
+    project = demo.project(tmp_path / "project")
+    changes = {("image", "registry"): "127.0.0.1:1/lab"}
+    project.pins.write_text(pinsfile.edit(project.pins.read_text(), changes))
+    assert project.run("generate").status == 0
+    env = {"TNPU_REGISTRY_USER": "ours", "TNPU_REGISTRY_PASSWORD": "ours"}
+    env["REGISTRY_AUTH_FILE"] = str(lab.hub.auth_file)
+    done = project.run("bump", "base", f"{lab.name}:v1", env=env)
+    assert done.status == 0, done
 
 
 def test_a_base_with_too_many_layers_or_a_wrong_name_is_a_fault(

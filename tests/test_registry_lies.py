@@ -68,6 +68,8 @@ ANSWERS: dict[str, Answer] = {
     "a redirect to a file": said(307, Location="file:///etc/passwd"),
     "a realm that is no URL": said(401, WWW_Authenticate='Bearer realm="http://[bad/x"'),
     "no time to wait": said(503, Retry_After="\xb2"),
+    "nothing": said(200, b""),
+    **{f"{status} and nothing": said(status, b"") for status in (401, 403, 404, 413, 429, 502)},
     "another type": said(200, b'{"schemaVersion": 2, "layers": 5}', Content_Type=MANIFEST),
 }
 
@@ -110,7 +112,8 @@ def test_an_archive_takes_the_place_of_files_only(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     (tmp_path / "link").symlink_to(pipe)
-    for name in ("pipe", "link"):
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for name in ("pipe", "link", "circle"):
         words = ("image", "pull", "--from", "127.0.0.1:1/x:1", "--to", tmp_path / name)
         run_command(*words, cwd=tmp_path).failed_with("no file that can be replaced")
     assert pipe.is_fifo()

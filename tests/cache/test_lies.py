@@ -212,6 +212,12 @@ def test_what_is_no_url_of_a_cache_is_refused(lab: Lab, url: str) -> None:
     lab.cache("status", "pk", "--cache", url).failed_with("is no URL of a cache")
 
 
+def test_a_folder_that_versions_of_nix_read_in_two_ways_is_refused(lab: Lab) -> None:
+    url = f"file://{lab.project.root}/a%20b"
+    lab.push("pk", to=url).failed_with(url, "of one name to some versions of Nix")
+    assert not (lab.project.root / "a%20b").exists() and not (lab.project.root / "a b").exists()
+
+
 def test_paths_and_numbers_that_would_be_taken_for_others_are_refused(
     lab: Lab, tmp_path: Path
 ) -> None:

@@ -77,6 +77,11 @@ def cache(url: str) -> Cache:
             f"{url!r} is no store URL",
             "give file:///folder, https://, ssh:// or s3://; no blanks, quotes, $ or backslashes",
         )
+    if url.startswith("file:") and "%" in url.partition("?")[0]:
+        raise TnpuError(
+            f"{url} is a folder of one name to some versions of Nix, and of another to others",
+            "name one without a % in it, or a link to it: newer versions take %20 for a blank",
+        )
     try:
         parts = urlsplit(url)
         usable = parts.port != 0 and (not url.startswith("http") or bool(parts.hostname))

@@ -6,7 +6,6 @@ import base64
 import functools
 import http.client
 import io
-import netrc
 import os
 import socket
 import ssl
@@ -17,6 +16,7 @@ import urllib.request
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from tnpu_nix.cache import netrc
 from tnpu_nix.cache.access import Access, NotThereError, UnavailableError
 from tnpu_nix.errors import TnpuError
 
@@ -39,20 +39,13 @@ def _authorization(url: str, access: Access) -> str | None:
     if access.netrc is None:
         return None
     try:
-        found = netrc.netrc(str(access.netrc)).authenticators(urlsplit(url).hostname or "")
-    except (netrc.NetrcParseError, OSError, UnicodeError) as error:
-        match error:
-            case netrc.NetrcParseError():
-                fault = error.msg
-            case OSError():
-                fault = str(error.strerror)
-            case _:
-                fault = "it is no text in UTF-8"
+        found = netrc.find(access.netrc.read_text("utf-8"), urlsplit(url).hostname or "")
+    except (OSError, UnicodeError) as error:
+        fault = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise TnpuError(f"{access.netrc} cannot be read: {fault}", "mend that file") from error
     if found is None:
         return None
-    login, _, password = found
-    return "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()
+    return "Basic " + base64.b64encode(f"{found.login}:{found.password}".encode()).decode()
 
 
 def _trusted() -> ssl.SSLContext:

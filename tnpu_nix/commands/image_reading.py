@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +41,18 @@ _plain_http_option = click.option(
 _offline_option = click.option(
     "--offline-profile", is_flag=True, help="The pins as hostpkgs builds them: a test bench."
 )
+
+
+def _bind(context: click.Context) -> None:
+    """The credentials in the variables are for the project's registry, if it has one."""
+    from tnpu_nix import pinsfile
+    from tnpu_nix.registry import credentials, reference
+
+    if os.environ.get(credentials.USER_VARIABLE):
+        with contextlib.suppress(TnpuError):
+            ours = pinsfile.load(root_of(context) / pinsfile.FILE_NAME).image.registry
+            if ours is not None:
+                credentials.bind(reference.parse(f"{ours}/x").host)
 
 
 def _print(found: Any, as_json: bool, **more: Any) -> None:
@@ -86,6 +100,7 @@ def inspect(
 
     if manifest + sbom + as_json > 1:
         raise click.UsageError("one of --manifest, --sbom and --json")
+    _bind(context)
     opened = open_image(image, plain_http)
     if manifest:
         _print_manifest(opened)
@@ -126,6 +141,7 @@ def diff(
     """Compare A and B: pins, components, layers, and what who has A needs for B."""
     from tnpu_nix.images import diff as image_diff
 
+    _bind(context)
     nix = nix_of(store, offline_profile)
 
     def side(text: str) -> Side:
@@ -171,6 +187,7 @@ def verify(
     from tnpu_nix.images.opening import open_image
     from tnpu_nix.images.witnesses import Witnesses
 
+    _bind(context)
     root = root_of(context)
     toolchain = pinsfile.load(root / pinsfile.FILE_NAME)
     build.check_generated(root, toolchain)

@@ -28,9 +28,11 @@ class Network:
 
     def repository(self, reference: Reference, writing: bool = False) -> Repository:
         """Return a repository to read, or to write to as well."""
+        from tnpu_nix.registry import credentials
         from tnpu_nix.registry.client import Repository
         from tnpu_nix.registry.http import Patience
 
+        credentials.bind(reference.host)
         return Repository(
             reference,
             writing=writing,

@@ -65,6 +65,7 @@ def move(toolchain: Toolchain, what: str | None, nix_: Nix, say: Say) -> Moved:
 
     old = toolchain.image.base
     named = _named(old, what)
+    credentials.bind(_owner(toolchain, named))
     say(f"asking {named.repository} for {named.where}")
     found = remote.read(str(named))
     tag = named.tag or (old.tag if old is not None else "latest")
@@ -126,7 +127,7 @@ def _prefetch(toolchain: Toolchain, base: Base, nix_: Nix, say: Say) -> str:
     Source: nixpkgs' pullImage, which has skopeo copy the image of that digest to a docker archive
     that carries the image's name and tag, and takes the archive as a flat file.
     """
-    with git.temporary_folder() as scratch, _auth_file(base, scratch) as variables:
+    with git.temporary_folder() as scratch, _auth_file(toolchain, base) as variables:
         file = scratch / base.archive_name
         argv: list[str | Path] = [
             *_skopeo(toolchain, nix_, say),
@@ -157,20 +158,29 @@ def _tls(base: Base) -> list[str]:
     return ["--src-tls-verify=false"] if reference.parse(base.image).is_loopback else []
 
 
+def _owner(toolchain: Toolchain, base: Reference) -> str:
+    """Return the host that the variables with credentials are for: the one that we push to."""
+    ours = toolchain.image.registry
+    return base.host if ours is None else reference.parse(f"{ours}/{base.name}").host
+
+
 @contextlib.contextmanager
-def _auth_file(base: Base, scratch: Path) -> Iterator[dict[str, str]]:
-    """Yield the variable by which skopeo finds what we know of the registry's credentials."""
+def _auth_file(toolchain: Toolchain, base: Base) -> Iterator[dict[str, str]]:
+    """Yield the variable by which skopeo finds what we know of the registry's credentials.
+
+    They lie in memory: a command that is killed leaves no file with a password.
+    """
     named = reference.parse(base.image)
+    credentials.bind(_owner(toolchain, named))
     known = credentials.find(named)
     if known is None or known.is_token:
         yield {}  # skopeo looks at the same files as we do
         return
-    path = scratch / "auth.json"
     entry = {"auths": {named.host: {"auth": known.basic.removeprefix("Basic ")}}}
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(os.memfd_create("auth.json"), "w") as file:
         json.dump(entry, file)
-    yield {"REGISTRY_AUTH_FILE": str(path)}
+        file.flush()
+        yield {"REGISTRY_AUTH_FILE": f"/proc/{os.getpid()}/fd/{file.fileno()}"}
 
 
 def _skopeo(toolchain: Toolchain, nix_: Nix, say: Say) -> list[str | Path]:

@@ -81,12 +81,11 @@ def _sweep(file: Path) -> None:
 
 def _target(file: Path) -> Path:
     """Return the file to be replaced: what a link leads to, and never a device or a pipe."""
-    target = file.resolve()
-    if target.exists() and not target.is_file():
-        raise TnpuError(
-            f"{file} is no file that can be replaced", "name another, or leave --to out"
-        )
-    return target
+    with suppress(OSError, RuntimeError):  # links in circles
+        target = file.resolve()
+        if target.is_file() or not target.exists():
+            return target
+    raise TnpuError(f"{file} is no file that can be replaced", "name another, or leave --to out")
 
 
 def _write(

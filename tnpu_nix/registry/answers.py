@@ -16,7 +16,12 @@ from urllib3.exceptions import (
 
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.registry import credentials, document
-from tnpu_nix.registry.credentials import PASSWORD_VARIABLE, USER_VARIABLE, Credentials
+from tnpu_nix.registry.credentials import (
+    PASSWORD_VARIABLE,
+    USER_VARIABLE,
+    VARIABLES,
+    Credentials,
+)
 from tnpu_nix.registry.reference import Reference
 
 
@@ -105,13 +110,28 @@ def refused(
     return RegistryError(text, hint, status, codes)
 
 
+def refused_elsewhere(
+    reference: Reference, host: str, what: str, status: int, body: bytes
+) -> RegistryError:
+    """Return the error for an answer of another host, which the registry has led to."""
+    codes, messages = _said(body)
+    said = f" ({'; '.join(messages)})" if messages else ""
+    return RegistryError(
+        f"{host}, where {reference.host} leads to, answered with status {status} for {what} of"
+        f" {reference.name}{said}",
+        f"try again; whoever runs {reference.host} knows how {host} is to be reached",
+        status,
+        codes,
+    )
+
+
 def _unknown_user(reference: Reference, who: Credentials | None) -> tuple[str, str]:
     host, name = reference.host, reference.name
     if who is not None:
-        return (
-            f"{host} does not take the credentials for {name}: {_shown(who)}",
-            f"run `docker login {host}` or `skopeo login {host}` anew",
-        )
+        login = f"run `docker login {host}` or `skopeo login {host}` anew"
+        if who.source == VARIABLES:  # which go before what a login writes
+            login = "correct these variables, or unset them to use the auth files"
+        return f"{host} does not take the credentials for {name}: {_shown(who)}", login
     return (
         f"{host} wants a user and password for {name}, and there are none",
         f"run `docker login {host}` or `skopeo login {host}`, or set {USER_VARIABLE} and"
@@ -134,16 +154,14 @@ def _said(body: bytes) -> tuple[tuple[str, ...], list[str]]:
     return codes, [text for text in texts if text]
 
 
-def unreachable(
-    reference: Reference, error: BaseException, silence: float, doing: str = ""
-) -> TnpuError:
+def unreachable(host: str, error: BaseException, silence: float, doing: str = "") -> TnpuError:
     """Return the error for a connection that could not be made, or that broke.
 
     Args:
+        host: with the port, if one is named; the registry or another that it leads to.
         silence: seconds that were waited for an answer.
         doing: what was going on, for people.
     """
-    host = reference.api_host
     during = f" {doing}" if doing else ""
     match error:
         case NameResolutionError():

@@ -140,18 +140,19 @@ class Repository:
         tags = self.transport.json(answer.data, "a list of tags").get("tags")
         return [str(tag) for tag in tags] if isinstance(tags, list) else []
 
-    def blob_size(self, digest: str) -> int | None:
-        """Return a blob's size in bytes; None if the repository does not have it."""
+    def has_blob(self, digest: str, size: int | None = None) -> bool:
+        """Tell whether the repository has a blob, as far as it is to be trusted.
+
+        Args:
+            size: in bytes; a blob of which the registry says another is none.
+        """
+        if self.distrusted:
+            return False
         answer = self.transport.request(
             "HEAD", f"blobs/{digest}", accept=(200, 404), what=f"blob {digest}"
         )
-        size = answer.headers.get("Content-Length", "")
-        known = int(size) if size.isascii() and size.isdigit() else 0
-        return known if answer.status == 200 else None
-
-    def has_blob(self, digest: str) -> bool:
-        """Tell whether the repository has a blob, as far as it is to be trusted."""
-        return not self.distrusted and self.blob_size(digest) is not None
+        said = answer.headers.get("Content-Length", "0")  # which not every registry says
+        return answer.status == 200 and (size is None or said in ("0", str(size)))
 
     def blob(self, digest: str, size: int) -> Iterator[bytes]:
         """Yield a blob's bytes. A broken connection is taken up where it broke.

@@ -22,6 +22,19 @@ VARIABLES = f"{USER_VARIABLE} and {PASSWORD_VARIABLE}"
 _HUB_KEYS = ("https://index.docker.io/v1/", "index.docker.io", "registry-1.docker.io")
 
 
+# The registry that the variables are for; None where nothing says which.
+_host: str | None = None
+
+
+def bind(host: str) -> None:
+    """Say which registry the variables are for; no other host is sent them then.
+
+    The first word counts: the registry that a command pushes to goes before that of a base image.
+    """
+    global _host
+    _host = _host or host
+
+
 @dataclass(frozen=True)
 class Credentials:
     """A user name and password, or an identity token, and where they were found."""
@@ -68,9 +81,9 @@ def find(reference: Reference) -> Credentials | None:
         TnpuError: an auth file cannot be read, or a credential helper failed.
     """
     user, password = os.environ.get(USER_VARIABLE), os.environ.get(PASSWORD_VARIABLE)
-    if user and password:
+    if user and password and _host in (None, reference.host):
         return Credentials(user, password, VARIABLES)
-    if user or password:
+    if bool(user) != bool(password):
         raise TnpuError(
             f"only one of {VARIABLES} is set",
             "set both, or neither to use the auth file of docker or podman",

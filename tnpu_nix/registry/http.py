@@ -25,7 +25,14 @@ from urllib3.exceptions import (
 from tnpu_nix import __version__
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.registry import credentials, document
-from tnpu_nix.registry.answers import Challenge, RegistryError, challenge, refused, unreachable
+from tnpu_nix.registry.answers import (
+    Challenge,
+    RegistryError,
+    challenge,
+    refused,
+    refused_elsewhere,
+    unreachable,
+)
 from tnpu_nix.registry.credentials import Credentials
 from tnpu_nix.registry.reference import Reference
 
@@ -102,7 +109,11 @@ def _pool(scheme: str, host: str) -> urllib3.PoolManager:
 
 
 class _Read(urllib3.HTTPResponse):
-    """An answer whose body has been read."""
+    """An answer whose body has been read; urllib3 takes an empty one for none."""
+
+    @property
+    def data(self) -> bytes:
+        return super().data or b""
 
 
 class Transport:
@@ -119,6 +130,7 @@ class Transport:
         self._credentials: Credentials | None = None
         self._authorization: str | None = None
         self._token_url = ""
+        self._asked = reference.api_host  # the host of the last request: redirects lead to others
 
     def way(self, path: str) -> dict[str, str] | None:
         """Return how a path was asked for, so that it can be asked for again without this class.
@@ -209,7 +221,7 @@ class Transport:
         waited = self.patience.read
         if isinstance(error, ConnectTimeoutError):
             waited = self.patience.connect
-        return unreachable(self.reference, error, waited)
+        return unreachable(self._asked, error, waited)
 
     def log_in(self) -> None:
         """Get the authorization before a request whose body cannot be sent twice."""
@@ -217,6 +229,8 @@ class Transport:
 
     def _refusal(self, method: str, what: str, answer: Response) -> RegistryError:
         said = b"" if method == "HEAD" else self._whole(answer).data[: 1 << 16]
+        if self._asked != self.reference.api_host:
+            return refused_elsewhere(self.reference, self._asked, what, answer.status, said)
         return refused(self.reference, method, what, answer.status, said, self._credentials)
 
     def _url(self, path: str) -> str:
@@ -235,7 +249,8 @@ class Transport:
         """Make the request; a 401 is answered, once, with what the registry asks for."""
         self._settle()
         answer = self._follow(method, self._url(path), headers, body, preload)
-        if answer.status != 401:
+        # Only the registry itself may ask: another host that it leads to would get the password.
+        if answer.status != 401 or self._asked != self.reference.api_host:
             return answer
         wanted = challenge(answer.headers.get("WWW-Authenticate", ""))
         if wanted is None or not self._answer(wanted) or isinstance(body, Iterator):
@@ -281,6 +296,7 @@ class Transport:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https"):
             raise self._misconfigured(f"leads to {parts.scheme or 'nowhere'!r}, which is not HTTP")
+        self._asked = parts.netloc
         answer = _pool(parts.scheme, parts.netloc).request(
             method,
             url,
@@ -297,11 +313,12 @@ class Transport:
 
     def _whole(self, answer: Response) -> Response:
         """Return an answer with its body, which is a document's: neither large nor long to come."""
-        if answer.closed or isinstance(answer, _Read):
+        if isinstance(answer, _Read):
             return answer
         data, until = b"", time.monotonic() + 2 * self.patience.read
         try:
-            while piece := answer.read1(1 << 16, decode_content=False):
+            # One that has no body is closed from the start.
+            while not answer.closed and (piece := answer.read1(1 << 16, decode_content=False)):
                 data += piece
                 if len(data) > _LARGEST or time.monotonic() > until:
                     raise self._misconfigured("gives an answer without end")
@@ -342,7 +359,8 @@ class Transport:
             answer = self._send("GET", url, own, None, True)
             self._token_url = url
         if answer.status != 200:
-            raise self._refusal("GET" if not self._writing else "PUT", "token", answer)
+            method = "PUT" if self._writing else "GET"
+            raise refused(self.reference, method, "token", answer.status, answer.data, who)
         content = self.json(answer.data, "an answer of its token service")
         token = content.get("token") or content.get("access_token")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):

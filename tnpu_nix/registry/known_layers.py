@@ -99,8 +99,7 @@ class KnownLayers:
         keep_note(self._root, _FILE, json.dumps(plain))
 
     def _is_there(self, blob: Blob) -> bool:
-        trusted = not self._repository.distrusted
-        return trusted and self._repository.blob_size(blob.digest) == blob.size
+        return self._repository.has_blob(blob.digest, blob.size)
 
     def _from_images(self, diff_id: str) -> Blob | None:
         """Return what an image in the repository says, reading no more images than it takes."""
