@@ -16,7 +16,7 @@ import pytest
 from tests import altered
 from tests.altered import file
 from tests.base_image import Lab, base_image, copy_to, digest, forget, publish, verified
-from tests.conftest import REPOSITORY, Demo, Edit, Project
+from tests.conftest import REPOSITORY, Demo, Edit, Project, environment
 from tests.nix import evaluate
 from tests.registry import registry
 from tnpu_nix import pinsfile

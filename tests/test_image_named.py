@@ -158,6 +158,21 @@ def test_times_are_compared_in_the_forms_that_gos_programs_read() -> None:
             assert len(list(compare.config_differences(config(other), wanted))) == 1, other
 
 
+def test_the_form_of_a_configuration_is_judged_without_the_image_too(small: Parts) -> None:
+    parts = small.copy()
+    layers = {"diff_ids": ["sha256:0"], "type": "layers"}
+    good = {**parts.config, "rootfs": layers}
+    assert list(compare.form_faults(good, upon_another=False)) == []
+    history = [*parts.config["history"], {}]
+    for change in ({"created": "1970-01-01"}, {"created": None}, {"history": history}):
+        (said,) = compare.form_faults({**good, **change}, upon_another=False)
+        assert said.startswith(f"{next(iter(change))}: ")
+    empty = [*parts.config["history"], {"empty_layer": True}]
+    for one in (empty, history):
+        faults = list(compare.form_faults({**good, "history": one}, upon_another=one is history))
+        assert faults == []
+
+
 def test_a_full_folder_for_temporary_files_is_said_to_be_full(bench: Bench, tmp_path: Path) -> None:
     """It is not the layer's fault, whose files are put there to be hashed again."""
     path = bench.path("-host/bin/dtc")
@@ -166,7 +181,9 @@ def test_a_full_folder_for_temporary_files_is_said_to_be_full(bench: Bench, tmp_
     folder.mkdir()
     mount = f"mount -t tmpfs -o size=8k tmpfs {folder}"
     env = {**bench.project.env, "TMPDIR": str(folder)}
-    for words in (["inspect", image], ["verify", "--offline-profile", image]):
+    verify = ["verify", "--offline-profile"]
+    # Of the image as it is nothing is put there, but the flake is copied.
+    for words in (["inspect", image], [*verify, image], [*verify, bench.tar]):
         done = run_with_mounts(mount, "image", *words, cwd=bench.project.root, env=env)
         done.failed_with("temporary files", str(folder), "No space left", "TMPDIR")
         assert "layer" not in done.err.rsplit("error:", 1)[1]
