@@ -9,8 +9,10 @@ import pytest
 
 from tests.altered import Parts, file
 from tests.conftest import Demo, run_with_mounts
+from tests.forged import Docker, Forgery
 from tests.verifying import Bench
 from tnpu_nix.images import archive, compare
+from tnpu_nix.images.opening import open_image
 from tnpu_nix.nix import Nix
 from tnpu_nix.pathinfo import path_infos
 from tnpu_nix.storepath import is_store_path
@@ -127,6 +129,26 @@ def test_a_name_that_docker_does_not_take_is_named(small: Parts, tmp_path: Path,
 def test_any_other_name_is_none_of_the_faults(small: Parts, tmp_path: Path, name: str) -> None:
     small.tag = name
     assert archive.read(small.write(tmp_path / "image.tar")).oddities == []
+
+
+def test_docker_and_containerd_find_the_same_name(small: Parts, tmp_path: Path) -> None:
+    """In an archive of both kinds, as `docker save` writes it."""
+    small.tag = "lab/x:1"
+    for whole, faults in (("docker.io/lab/x:1", 0), ("docker.io/library/ubuntu:latest", 1)):
+        names = {"io.containerd.image.name": whole, "org.opencontainers.image.ref.name": "1"}
+        forgery = Forgery(small)
+        manifest = forgery.manifest()
+        index = forgery.index(forgery.entry(manifest, annotations=names))
+        layout = open_image(str(forgery.write(tmp_path / "layout", index)))
+        assert layout.tag == whole
+        blobs = [f"blobs/{one['digest'].replace(':', '/')}" for one in forgery.layers]
+        config = f"blobs/{manifest['config']['digest'].replace(':', '/')}"
+        both = Docker(small, members=[])
+        both.members = forgery.members(index)
+        both.named({"Config": config, "RepoTags": [small.tag], "Layers": blobs})
+        found = archive.read(both.write(tmp_path / "both.tar"))
+        assert found.tag == small.tag and len(found.oddities) == faults
+        assert all(whole in line for line in found.oddities)
 
 
 GO_READS = ["1970-01-01T00:00:01Z", "1970-01-01T00:00:01.000Z", "1970-01-01T01:00:01+01:00"]

@@ -138,7 +138,11 @@ def _summary(found: Members, path: Path, name: str) -> Summary:
     if mine != theirs:
         raise ValueError("ambiguous, its manifest.json and its index.json name different images")
     oddities = [*of_docker.oddities, *of_oci.oddities]
-    return Summary(of_docker.tag, of_docker.config, of_oci.layers, oddities, of_oci.digest)
+    docker, oci = of_docker.tag, of_oci.tag
+    names = {reference.parse(one) for one in (docker, oci) if reference.is_name(one)}
+    if len(names) > 1:
+        oddities.append(f"{_MANIFEST} gives it the name {docker}, {layout.INDEX} {oci}")
+    return Summary(docker or oci, of_docker.config, of_oci.layers, oddities, of_oci.digest)
 
 
 def _oci(found: Members, path: Path, name: str) -> Summary:
