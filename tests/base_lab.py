@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from tests import altered
 from tests.altered import Parts, file
 from tests.conftest import Demo, Project, environment
 from tests.registry import Registry, registry
+from tests.verifying import Found
 from tnpu_nix import pinsfile
 from tnpu_nix.nix import Nix
 from tnpu_nix.pins import Base
@@ -38,6 +40,10 @@ class Lab:
         assert found is not None
         return found
 
+    @property
+    def store(self) -> Path:
+        return Path(self.project.env["TNPU_NIX_STORE"])
+
     def build(self) -> Path:
         done = self.project.run("build", "--offline-profile")
         assert done.status == 0, done
@@ -47,13 +53,24 @@ class Lab:
 
 
 def base_image(text: str) -> Parts:
-    """A small base as distributions have them: /bin leads to usr/bin, there are users."""
+    """A small base as distributions have them: /bin leads to usr/bin, there are users.
+
+    Nothing that a base may have is strange: a folder twice, and files below the store that are no
+    store paths, or none that a NAR could hold.
+    """
     link = altered.info("bin", 0o777, type=b"2", linkname="usr/bin"), b""
     folders = [
         (altered.info(name, 0o755, type=b"5"), b"")
         for name in ("etc", "home", "tmp", "usr", "usr/bin")
     ]
     passwd = file("etc/passwd", b"root:x:0:0::/root:/bin/sh\nlab:x:1000:1000::/home:/bin/sh\n")
+    own = f"nix/store/{'b' * 32}-own"
+    odd = [
+        file("nix/store/foo"),
+        file(f"{own}-file", mode=0o600),
+        (altered.info(own, 0o755, type=b"5"), b""),
+        (altered.info(f"{own}/fifo", type=b"6"), b""),
+    ]
     config = {
         "created": "2026-01-01T00:00:00Z",
         "architecture": "amd64",
@@ -64,7 +81,7 @@ def base_image(text: str) -> Parts:
     }
     made = Parts(config, "lab/torchsim_base:1")
     made.layers = [
-        altered.packed([*folders, link, passwd]),
+        altered.packed([*folders, folders[-1], link, passwd, *odd]),
         altered.packed([file("usr/bin/torch", text.encode(), 0o755)]),
     ]
     return made
@@ -115,6 +132,20 @@ def digest(lab: Lab, tag: str) -> str:
     done = lab.hub.skopeo(*argv, f"docker://{lab.name}:{tag}")
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def copy_to(store: Path, lab: Lab, path: str) -> None:
+    nix = Nix(store=lab.store, offline_profile=True)
+    argv = ["nix", "copy", "--to", str(store), "--no-check-sigs", path]
+    done = subprocess.run(argv, env=environment(**nix.variables()), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def verified(lab: Lab, image: Path, store: Path) -> Found:
+    words = ["image", "verify", "--offline-profile", "--json", image]
+    done = lab.project.run(*words, env={"TNPU_NIX_STORE": str(store)})
+    assert done.status == 1, done
+    return Found(json.loads(done.out), done)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from tests import altered
-from tests.base_lab import Lab, digest, image, lab, publish
+from tests.altered import file
+from tests.base_lab import Lab, copy_to, digest, image, lab, publish, verified
 from tests.conftest import REPOSITORY, Demo, Edit, Project, environment
 from tests.nix import evaluate
 from tnpu_nix import pinsfile
@@ -131,6 +132,75 @@ def test_labels_of_a_base_that_say_nothing_make_no_invalid_bill(
     found = json.loads(done.out).get("components", [])
     bases = [one for one in found if one["bom-ref"] == "base"]
     assert len(bases) == any(labels) and not any("purl" in one for one in bases)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(lab: Lab, image: Path) -> Path:
+    """A store that has the toolchain, and neither the image nor its base."""
+    (root,) = {
+        "/".join(["", *name.split("/")[:3]])
+        for layer in altered.take_apart(image).layers
+        for name in altered.names(layer)
+        if "-tnpu-image-root/bin/pk" in name
+    }
+    store = lab.folder / "elsewhere"
+    copy_to(store, lab, root)
+    return store
+
+
+OWN = f"/nix/store/{'b' * 32}-own"
+
+
+def test_without_image_and_base_what_may_be_the_bases_is_unproven(
+    lab: Lab, image: Path, elsewhere: Path
+) -> None:
+    found = verified(lab, image, elsewhere)
+    assert found.kinds == {"unproven"} and len(found.verdict["proven"]) == 13
+    said = "\n".join(found.lines("unproven"))
+    assert "TORCH_HOME=/opt/torch: they may be the base's" in said
+    assert "layer 1: /usr/bin comes twice" in said
+    assert f"{OWN}-file may be the base's" in said and "nix/store/foo" not in said
+
+    parts = altered.take_apart(image)
+    variables = parts.config["config"]["Env"]
+    variables[variables.index("HOME=/root")] = "HOME=/evil"
+    parts.config["config"]["User"] = "lab"
+    parts.add(file("nix/store/mine"))
+    parts.add(file(f"nix/store/{'c' * 32}-mine"))
+    parts.add(file(f"{OWN.lstrip('/')}/more"))
+    parts.add(file("etc/tnpu/manifest.json", b"{}"))
+    found = verified(lab, parts.write(lab.folder / "altered.tar"), elsewhere)
+    assert found.lines("configuration") == [
+        "config -> User: lab instead of nothing",
+        "config -> Env: HOME=/evil instead of HOME=/root",
+    ]
+    assert found.lines("file") == ["/nix/store/mine does not belong there: a file"]
+    assert {line.split()[0] for line in found.lines("store path")} == {
+        OWN,
+        f"/nix/store/{'c' * 32}-mine",
+    }
+    assert any("/etc/tnpu/manifest.json comes twice" in one for one in found.lines("layer"))
+    assert any(one.startswith(f"{OWN} is nothing that Nix makes") for one in found.lines("layer"))
+
+
+def test_without_the_image_the_base_in_the_store_proves_what_is_the_bases(
+    lab: Lab, image: Path, elsewhere: Path
+) -> None:
+    (base,) = lab.store.glob(f"nix/store/*-{lab.base.archive_name}")
+    copy_to(elsewhere, lab, f"/nix/store/{base.name}")
+    found = verified(lab, image, elsewhere)
+    assert found.kinds == {"unproven"}
+    (rest,) = found.lines("unproven")
+    assert "files outside the store paths" in rest
+
+    parts = altered.take_apart(image)
+    parts.change("usr/bin/torch", altered.one_byte)
+    variables = parts.config["config"]["Env"]
+    variables[variables.index("TORCH_HOME=/opt/torch")] = "TORCH_HOME=/evil"
+    found = verified(lab, parts.write(lab.folder / "altered.tar"), elsewhere)
+    assert "layer 2 is not that of the base" in "\n".join(found.lines("layer"))
+    (said,) = found.lines("configuration")
+    assert said.startswith("config -> Env: ") and "TORCH_HOME=/evil" in said
 
 
 def test_a_bump_follows_the_tag_along_with_other_pins(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -105,6 +107,9 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, ignore=ignored)
     except shutil.Error as error:
         path, _, why = error.args[0][0]
+        for number in (errno.ENOSPC, errno.EDQUOT):  # of the copy's place, not of the file
+            if f"[Errno {number}]" in why:
+                raise OSError(number, os.strerror(number)) from error
         reason = re.sub(r"^\[Errno \d+\] |: '.*", "", why)
         raise TnpuError(
             f"{path} cannot be read: {reason}", "a build copies all that is there"

@@ -136,10 +136,19 @@ def temporary_folder() -> Iterator[Path]:
         with TemporaryDirectory(prefix="tnpu-nix-") as folder:
             yield Path(folder)
     except OSError as error:
-        raise TnpuError(
-            f"the temporary folder cannot be used: {error.strerror}",
-            "make room in it, or name another one with TMPDIR",
-        ) from error
+        raise temporary_fault(error) from error
+
+
+def temporary_fault(error: OSError) -> TnpuError:
+    """Return what is said of a folder for temporary files that cannot be made or filled."""
+    try:
+        folder = gettempdir()
+    except FileNotFoundError:
+        folder = os.environ.get("TMPDIR", "/tmp")
+    return TnpuError(
+        f"the folder for temporary files, {folder}, cannot be used: {error.strerror or error}",
+        "make room in it, or name another one with TMPDIR",
+    )
 
 
 def is_local(url: str) -> bool:

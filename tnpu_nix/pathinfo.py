@@ -11,7 +11,7 @@ from typing import Any
 
 from tnpu_nix import git, process, store
 from tnpu_nix.nix import Nix, failure, version
-from tnpu_nix.storepath import sri
+from tnpu_nix.storepath import is_store_path, sri
 from tnpu_nix.terminal import uncoloured
 
 # "nix derivation show" is what "nix show-derivation" has been called since.
@@ -31,13 +31,17 @@ class PathInfo:
 def path_infos(nix: Nix, paths: Iterable[str], *, recursive: bool = False) -> dict[str, PathInfo]:
     """Return what the store knows of store paths; those that it does not know are left out.
 
+    So are derivations, and what is no store path.
+
     Args:
         recursive: of the paths' whole closures; none at all if one of the paths is not known.
 
     Raises:
         TnpuError: the store cannot be asked.
     """
-    wanted = list(paths)
+    # Nix would take what is no store path for something else to look up: a flake, an output. A
+    # derivation it takes for its outputs.
+    wanted = [path for path in paths if is_store_path(path) and not path.endswith(".drv")]
     if not wanted or (nix.store is not None and not _made(nix)):
         return {}
     # The store is asked for what it has, not for what substituters would give it.

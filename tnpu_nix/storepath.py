@@ -14,6 +14,29 @@ STORE = "/nix/store"
 _DIGITS = "0123456789abcdfghijklmnpqrsvwxyz"  # no e, o, t, u
 _SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}  # bytes of hashes
 _LENGTH = 20  # bytes of the hash in a store path
+# Source: Nix's manual, "Store Path": a digest of 160 bits, and a name of at most 211 characters, in
+# which a dot or two do not stand alone, nor before the first dash.
+_BASE_NAME = re.compile(rf"[{_DIGITS}]{{32}}-(?!\.\.?(?:-|\Z))[0-9a-zA-Z+._?=-]{{1,211}}")
+
+
+def is_store_path(text: str) -> bool:
+    """Tell whether *text* is the path of a store object, there or not; nothing below one is.
+
+    What is none can mean anything to Nix, where it takes a path for what it is to work on.
+    """
+    folder, _, name = text.rpartition("/")
+    return folder == STORE and _BASE_NAME.fullmatch(name) is not None
+
+
+def root_of(path: str) -> str | None:
+    """Return the store path that a file of an image belongs to; None if to none.
+
+    Both without ``/`` at their start, as layers name files.
+    """
+    parts = path.split("/", 3)
+    if len(parts) < 3 or parts[:2] != ["nix", "store"] or not _BASE_NAME.fullmatch(parts[2]):
+        return None
+    return "/".join(parts[:3])
 
 
 def sri_from_base32(digest: str) -> str:

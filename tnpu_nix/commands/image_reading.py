@@ -25,6 +25,7 @@ from tnpu_nix.errors import TnpuError
 
 if TYPE_CHECKING:
     from tnpu_nix.images.diff import Side
+    from tnpu_nix.images.model import Image
 
 # What takes time to load is loaded where it is used: the group is one with `image ensure`.
 
@@ -61,6 +62,18 @@ def _print(found: Any, as_json: bool, **more: Any) -> None:
     show(found.lines())
 
 
+def _print_manifest(image: Image) -> None:
+    from tnpu_nix.images.contents import read_manifest
+
+    told = read_manifest(image)
+    if not told:
+        raise TnpuError(
+            f"{image.where} has no /etc/tnpu/manifest.json that can be read",
+            "images of `tnpu-nix build` have one; without --manifest it is shown what this one is",
+        )
+    click.echo(json.dumps(told, indent=2, sort_keys=True))
+
+
 @click.command(short_help="Show what an image is made of.")
 @click.argument("image", metavar="IMAGE")
 @click.option("--manifest", is_flag=True, help="Print its /etc/tnpu/manifest.json.")
@@ -82,7 +95,7 @@ def inspect(
 ) -> None:
     """Show what IMAGE is made of: pins, components, layers."""
     from tnpu_nix.images import inspection as image_inspect
-    from tnpu_nix.images.contents import read_manifest, scan
+    from tnpu_nix.images.contents import scan
     from tnpu_nix.images.opening import open_image
 
     if manifest + sbom + as_json > 1:
@@ -90,7 +103,7 @@ def inspect(
     _bind(context)
     opened = open_image(image, plain_http)
     if manifest:
-        click.echo(json.dumps(read_manifest(opened), indent=2, sort_keys=True))
+        _print_manifest(opened)
         return
     found = image_inspect.inspect(scan(opened, say))
     if not sbom:

@@ -13,7 +13,7 @@ from tnpu_nix.git import temporary_folder
 from tnpu_nix.images import layout, members
 from tnpu_nix.images.members import Members
 from tnpu_nix.images.model import BROKEN_STREAM, Checked, Image, Layer, decompressed, layers_of
-from tnpu_nix.registry import document
+from tnpu_nix.registry import document, reference
 
 __all__ = ["Archive", "Layer", "read", "unpack"]
 
@@ -138,7 +138,11 @@ def _summary(found: Members, path: Path, name: str) -> Summary:
     if mine != theirs:
         raise ValueError("ambiguous, its manifest.json and its index.json name different images")
     oddities = [*of_docker.oddities, *of_oci.oddities]
-    return Summary(of_docker.tag, of_docker.config, of_oci.layers, oddities, of_oci.digest)
+    docker, oci = of_docker.tag, of_oci.tag
+    names = {reference.parse(one) for one in (docker, oci) if reference.is_name(one)}
+    if len(names) > 1:
+        oddities.append(f"{_MANIFEST} gives it the name {docker}, {layout.INDEX} {oci}")
+    return Summary(docker or oci, of_docker.config, of_oci.layers, oddities, of_oci.digest)
 
 
 def _oci(found: Members, path: Path, name: str) -> Summary:
@@ -177,6 +181,11 @@ def _are_texts(value: Any) -> bool:
 def _oddities(manifest: dict[str, Any]) -> list[str]:
     tags = manifest.get("RepoTags") or []
     names = [f"{_MANIFEST} gives it {len(tags)} names: {', '.join(tags)}"] if len(tags) > 1 else []
+    names += [
+        f"{_MANIFEST} gives it the name {one!r}, which is none that Docker takes"
+        for one in tags
+        if not reference.is_name(one)
+    ]
     more = [key for key, value in manifest.items() if key not in _KNOWN and value]
     sources = manifest.get("LayerSources") or {}
     named = list(sources.values()) if isinstance(sources, dict) else [None]

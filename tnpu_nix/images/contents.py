@@ -6,6 +6,7 @@ NAR, or from several layers, is read again and written to a temporary folder.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import posixpath
 from collections.abc import Callable, Iterator
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tnpu_nix.errors import TnpuError
-from tnpu_nix.git import temporary_folder
+from tnpu_nix.git import temporary_fault, temporary_folder
 from tnpu_nix.images.model import CHUNK, Image
 from tnpu_nix.images.nar import OrderError, Parts, hash_tree
 from tnpu_nix.images.tar import Entry, Scanned, Sink, scan_tar
 from tnpu_nix.registry import document
+from tnpu_nix.storepath import root_of
 
 STORE = "nix/store"
 MANIFEST = "etc/tnpu/manifest.json"
@@ -41,7 +43,8 @@ class Contents:
     layers: list[Scanned]  # as they are, the lowest first
     entries: dict[str, Entry]  # path without "/" at its start → what a container sees there
     nars: dict[str, Nar]  # "/nix/store/…" → its NAR
-    faults: list[str] = field(default_factory=list)  # what no image of dockerTools has
+    mislabelled: list[str] = field(default_factory=list)  # layers that are not those it names
+    unhashed: dict[str, str] = field(default_factory=dict)  # store path → why it has no NAR
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -65,12 +68,6 @@ def parse_manifest(data: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def root_of(path: str) -> str | None:
-    """Return the store path that a file belongs to, without ``/`` at its start; None if none."""
-    parts = path.split("/", 3)
-    return "/".join(parts[:3]) if len(parts) > 2 and parts[:2] == ["nix", "store"] else None
 
 
 def scan(image: Image, say: Callable[[str], None] = lambda _line: None) -> Contents:
@@ -97,7 +94,7 @@ def scan(image: Image, say: Callable[[str], None] = lambda _line: None) -> Conte
         for root, nar in layer.nars.items()
         if root not in mixed
     }
-    contents = Contents(image, layers, entries, nars, _faults(image, layers))
+    contents = Contents(image, layers, entries, nars, _mislabelled(image, layers))
     _hash_the_rest(contents)
     return contents
 
@@ -116,16 +113,13 @@ def read_manifest(image: Image) -> dict[str, Any]:
     return {}
 
 
-def _faults(image: Image, layers: list[Scanned]) -> list[str]:
-    faults = []
-    for number, (layer, said) in enumerate(zip(layers, image.layers, strict=True), 1):
-        if layer.diff_id != said.diff_id:
-            faults.append(
-                f"layer {number}: its content has the digest {layer.diff_id}, the image's"
-                f" configuration says {said.diff_id}"
-            )
-        faults += [f"layer {number}: {fault}" for fault in layer.faults]
-    return faults
+def _mislabelled(image: Image, layers: list[Scanned]) -> list[str]:
+    return [
+        f"layer {number}: its content has the digest {layer.diff_id}, the image's configuration"
+        f" says {said.diff_id}"
+        for number, (layer, said) in enumerate(zip(layers, image.layers, strict=True), 1)
+        if layer.diff_id != said.diff_id
+    ]
 
 
 def _merged(layers: list[Scanned]) -> tuple[dict[str, Entry], set[str]]:
@@ -184,7 +178,7 @@ def _hash_the_rest(contents: Contents) -> None:
             try:
                 contents.nars[path] = Nar(*hash_tree(contents.of(path), content))
             except OrderError as error:
-                contents.faults.append(f"{path} is nothing that Nix makes: {error}")
+                contents.unhashed[path] = f"{path} is nothing that Nix makes: {error}"
 
 
 def _spool(contents: Contents, roots: set[str], folder: Path) -> None:
@@ -203,10 +197,29 @@ def _spooling(layer: Scanned, final: set[int], folder: Path) -> Sink:
     def sink(path: str, _entry: Entry, pieces: Iterator[bytes]) -> None:
         # Of two members of one name the later is written last, and stays.
         if id(layer.entries.get(path)) in final:
-            with (folder / _spooled(path)).open("wb") as file:
-                file.writelines(pieces)
+            _write(folder / _spooled(path), pieces)
 
     return sink
+
+
+def _write(path: Path, pieces: Iterator[bytes]) -> None:
+    """Write a file; what fails at that is no fault of the layer that the pieces come from."""
+    with _writing():
+        file = path.open("wb", buffering=0)
+    with file:
+        for piece in pieces:
+            left = memoryview(piece)
+            while left:
+                with _writing():
+                    left = left[file.write(left) :]
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise temporary_fault(error) from error
 
 
 def _spooled(path: str) -> str:

@@ -19,6 +19,7 @@ from tnpu_nix.images.model import Image
 from tnpu_nix.images.witnesses import Known, Vouched, Witnesses
 from tnpu_nix.nix import Nix, is_valid
 from tnpu_nix.pins import Toolchain
+from tnpu_nix.storepath import content_addressed_path, digest_of
 
 _ROOT = "tnpu-image-root"
 # The configuration of a container, as nixpkgs and hostpkgs hand it to what writes the image.
@@ -36,6 +37,14 @@ class Expected:
     settings: dict[str, Any] | None  # Env, Cmd, Labels, …; None where the flake does not tell
     closure: frozenset[str] | None  # store paths that an image holds; None where nobody knows
     vouched: dict[str, Vouched] = field(default_factory=dict)
+    tag: str = ""  # name:tag, as dockerTools names the image of the pins
+    base: Image | None = None  # that it is laid upon; looked for where the image is not built
+
+    @property
+    def base_layers(self) -> int:
+        """How many layers of the image are its base's; 0 if it has none."""
+        base = self.toolchain.image.base
+        return base.layers if base is not None else 0
 
     def labels(self) -> dict[str, str]:
         """Return the labels that name the pins."""
@@ -86,7 +95,32 @@ def of_pins(
     closure = frozenset(vouched) if vouched else None
     vouched |= _in_store(nix, sorted(present - vouched.keys()))
     vouched |= caches.infos(present - vouched.keys())
-    return Expected(toolchain, nix, image_path, built, configured, closure, vouched)
+    base = _base(toolchain, nix, say) if built is None else None
+    tag = built.tag if built is not None else _tag(root, toolchain, nix)
+    return Expected(toolchain, nix, image_path, built, configured, closure, vouched, tag, base)
+
+
+def _tag(root: Path, toolchain: Toolchain, nix: Nix) -> str:
+    return f"{toolchain.image.name}:{flake.image_tag(root, nix)}"
+
+
+def _base(toolchain: Toolchain, nix: Nix, say: Say) -> Image | None:
+    """Return the image that the pins lay ours upon, if the store has it as it was pinned."""
+    base = toolchain.image.base
+    if base is None:
+        return None
+    _, digest = digest_of(base.hash)
+    path = content_addressed_path(f"fixed:sha256:{digest.hex()}", base.archive_name, [], False)
+    if not is_valid(nix, path):
+        return None
+    if not pathinfo.is_intact(nix, path):
+        say(f"the store's own {path} is damaged: the base is not known")
+        return None
+    try:
+        return archive.read(nix.on_disk(path))
+    except TnpuError as error:
+        say(f"the base is not known: {error.what}")
+        return None
 
 
 def _stored(nix: Nix, path: str) -> Image | None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tnpu_nix.flake import derivation_name
-from tnpu_nix.images.contents import Contents, root_of
+from tnpu_nix.images.contents import Contents
 from tnpu_nix.images.model import Image
+from tnpu_nix.storepath import root_of
 from tnpu_nix.terminal import size_text
 
 # Of the OCI image specification's pre-defined annotations.

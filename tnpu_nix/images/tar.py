@@ -12,6 +12,7 @@ from typing import IO, cast
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.images.model import BROKEN_STREAM, CHUNK, Checked
 from tnpu_nix.images.nar import NarHash, OrderError
+from tnpu_nix.storepath import root_of
 
 _KINDS = {
     tarfile.SYMTYPE: "symlink",
@@ -143,15 +144,13 @@ class _Scanning:
         return "" if path == "." else path
 
     def _hash(self, path: str, entry: Entry, pieces: Iterator[bytes]) -> None:
-        parts = path.split("/")
-        if len(parts) < 3 or parts[:2] != ["nix", "store"]:
+        if (root := root_of(path)) is None:
             return
-        root = "/".join(parts[:3])
         nar = self._nars.setdefault(root, NarHash())
         if nar is None:
             return
         try:
-            nar.add(tuple(parts[3:]), entry, pieces)
+            nar.add(tuple(path.split("/")[3:]), entry, pieces)
         except OrderError:
             self._nars[root] = None
 

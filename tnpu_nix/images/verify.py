@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.images import compare
-from tnpu_nix.images.contents import Contents, root_of, scan
+from tnpu_nix.images.below import Below, below
+from tnpu_nix.images.contents import STORE, Contents, scan
 from tnpu_nix.images.expected import Expected, Say
 from tnpu_nix.images.tar import Entry
+from tnpu_nix.storepath import root_of
 
 # Lines of one kind that are printed; JSON has all of them.
 _SHOWN = 12
+# A tag as dockerTools gives it: the hash of a store path.
+_TAG = r"[0-9abcdfghijklmnpqrsvwxyz]{32}"
 
 
 @dataclass(frozen=True)
 class Finding:
     """Something about an image that is not as the pins say, or that nobody can tell."""
 
-    kind: str  # pin, manifest, layer, configuration, store path, file; or unproven
+    kind: str  # pin, name, manifest, layer, configuration, store path, file; or unproven
     what: str  # one line
 
     @property
@@ -40,6 +46,8 @@ class Verdict:
     proven: dict[str, str]  # store path → who knows its NAR hash, of those that are as they should
     files: int  # of all layers, in and outside the store
     findings: list[Finding] = field(default_factory=list)
+    name: str = ""  # what the image calls itself, and `docker load` would call it; "" if nothing
+    name_of_pins: str = ""  # what the image of the pins is called
 
     @property
     def differences(self) -> list[Finding]:
@@ -59,7 +67,8 @@ class Verdict:
             lines.append(f"proven   {count} store paths have the NAR hash that {by} has")
         if not self.findings:
             lines.append(f"proven   {self.files} files, the layers and the configuration")
-            lines.append(f"ok       {self._image()} is what the pins say: {self.against}")
+            ok = f"ok       {self._image()} is what the pins say: {self.against}"
+            lines.append(f"{ok}{self._named()}")
         return lines
 
     def _image(self) -> str:
@@ -67,6 +76,13 @@ class Verdict:
         if self.digest is None or self.digest in self.image:
             return self.image
         return f"{self.image} ({self.digest})"
+
+    def _named(self) -> str:
+        """The name that comes with the image, where it is not the user who gave it."""
+        if not self.name or self.name in self.image:
+            return ""
+        other = "" if self.name == self.name_of_pins else f", not {self.name_of_pins}"
+        return f", named {self.name}{other}"
 
     def error(self) -> TnpuError | None:
         """Return what the command fails with; None if the image is what the pins say."""
@@ -93,23 +109,24 @@ def verify(contents: Contents, expected: Expected, say: Say) -> Verdict:
     """
     findings = [Finding("pin", what) for what in _pins(contents, expected)]
     findings += [Finding("manifest", what) for what in contents.image.oddities]
-    findings += [Finding("layer", what) for what in contents.faults]
-    findings += _configuration(contents, expected)
+    findings += [Finding("name", what) for what in _name(contents, expected)]
     built = _built(contents, expected, say)
+    lower = below(contents, expected) if built is None else None
+    findings += _faults(contents, built, lower)
+    findings += _configuration(contents, expected)
     wanted = _vouched(expected, built)
-    findings += _store_paths(contents, expected, wanted, built)
-    findings += _files(contents, expected, built)
-    if built is not None:
-        findings += [Finding("layer", what) for what in _layers(contents, expected)]
+    findings += _store_paths(contents, expected, wanted, built, lower)
+    findings += _files(contents, expected, built, lower)
+    findings += [Finding("layer", what) for what in _layers(contents, expected, lower)]
     refused = {one.what.partition(" ")[0] for one in findings if one.kind == "store path"}
     proven = {
         path: wanted[path][1]
         for path, nar in contents.nars.items()
         if path in wanted and wanted[path][0] == nar.hash and path not in refused
     }
-    image = contents.image
-    size = len(contents.entries)
-    return Verdict(image.where, image.digest, expected.image_path, proven, size, findings)
+    image, size = contents.image, len(contents.entries)
+    names = image.tag, expected.tag
+    return Verdict(image.where, image.digest, expected.image_path, proven, size, findings, *names)
 
 
 def _pins(contents: Contents, expected: Expected) -> Iterator[str]:
@@ -132,23 +149,82 @@ def _pins(contents: Contents, expected: Expected) -> Iterator[str]:
             yield f"the label {label} names a pin that pins.toml does not have"
 
 
+def _name(contents: Contents, expected: Expected) -> Iterator[str]:
+    """Hold the image's own name against that of the pins: under a tag of theirs lies no other."""
+    tag = contents.image.tag.rpartition(":")[2]
+    wanted = expected.tag.rpartition(":")[2]
+    if re.fullmatch(_TAG, tag) and tag != wanted:
+        yield f"it is named {contents.image.tag}, a tag of other pins; these have {wanted}"
+
+
+def _faults(contents: Contents, built: Contents | None, lower: Below | None) -> Iterator[Finding]:
+    """Yield what no layer of dockerTools has; a base may have it, and the built image with it."""
+    yield from (Finding("layer", what) for what in contents.mislabelled)
+    same = {layer.diff_id for layer in built.image.layers} if built is not None else set()
+    for number, layer in enumerate(contents.layers, 1):
+        of_base = lower is not None and number <= lower.layers
+        if layer.diff_id in same or (of_base and lower is not None and lower.proven):
+            continue
+        kind = "unproven" if of_base and lower is not None and lower.unknown else "layer"
+        yield from (Finding(kind, f"layer {number}: {fault}") for fault in layer.faults)
+    for path, what in contents.unhashed.items():
+        if built is not None and path in built.unhashed:
+            continue
+        if lower is None or not _of_base(path, lower):
+            yield Finding("layer", what)
+
+
+def _of_base(path: str, lower: Below | None) -> bool:
+    """Tell whether a store path is the base's, or may be."""
+    return lower is not None and (lower.proven or lower.unknown) and path in lower.roots
+
+
 def _configuration(contents: Contents, expected: Expected) -> list[Finding]:
     found = contents.image.config
     if expected.built is not None:
-        lines = compare.config_differences(found, expected.built.config)
-    elif expected.settings is not None:
-        lines = compare.config_differences(
-            {"config": contents.image.settings}, {"config": expected.settings}
-        )
+        lines = list(compare.config_differences(found, expected.built.config))
+        return [Finding("configuration", line) for line in lines]
+    lines = list(compare.form_faults(found, bool(expected.base_layers)))
+    unproven = []
+    if expected.settings is None:
+        unproven = ["the image's configuration: the flake does not tell what it should be"]
     else:
-        what = "the image's configuration: the flake does not tell what it should be"
-        return [Finding("unproven", what)]
-    return [Finding("configuration", line) for line in lines]
+        more, unproven = _settings(contents.image.settings, expected, expected.settings)
+        lines += more
+    return [
+        *(Finding("configuration", line) for line in lines),
+        *(Finding("unproven", line) for line in unproven),
+    ]
 
 
-def _layers(contents: Contents, expected: Expected) -> Iterator[str]:
-    """Compare the layers themselves with those of the image that was built from the pins."""
-    assert expected.built is not None
+def _settings(
+    mine: dict[str, Any], expected: Expected, own: dict[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Compare what a container starts with: the differences, and what nobody can tell.
+
+    Of a base dockerTools takes the variables, and nothing else.
+    """
+    found, theirs = dict(mine), dict(own)
+    lines, unproven = [], []
+    if expected.base is not None:
+        below = expected.base.settings.get("Env") or []
+        theirs["Env"] = compare.merged_variables(below, own.get("Env") or [])
+    elif expected.base_layers:
+        variables, wanted = (one.pop("Env", None) or [] for one in (found, theirs))
+        lines = list(compare.variable_differences(variables, wanted))
+        names = {one.partition("=")[0] for one in wanted}
+        others = [one for one in variables if one.partition("=")[0] not in names]
+        if others:
+            said = "may be the base's, which the store does not have"
+            unproven = [f"the variables {', '.join(others)}: they {said}"]
+    return [*compare.config_differences({"config": found}, {"config": theirs}), *lines], unproven
+
+
+def _layers(contents: Contents, expected: Expected, lower: Below | None) -> Iterator[str]:
+    """Compare the layers themselves with those of the image built from the pins, or its base."""
+    if expected.built is None:
+        yield from lower.differences if lower is not None else ()
+        return
     mine = [layer.diff_id for layer in contents.layers]
     theirs = [layer.diff_id for layer in expected.built.layers]
     if mine == theirs:
@@ -194,10 +270,14 @@ def _vouched(expected: Expected, built: Contents | None) -> Wanted:
 
 
 def _store_paths(
-    contents: Contents, expected: Expected, wanted: Wanted, built: Contents | None
+    contents: Contents,
+    expected: Expected,
+    wanted: Wanted,
+    built: Contents | None,
+    lower: Below | None,
 ) -> Iterator[Finding]:
     present = set(contents.store_paths())
-    closure = set(built.nars) if built is not None else expected.closure
+    closure = frozenset(built.store_paths()) if built is not None else expected.closure
     for path in sorted((closure or present) - present):
         yield Finding("store path", f"{path} is missing")
     if closure is None:
@@ -205,8 +285,10 @@ def _store_paths(
         yield Finding("unproven", what)
     for path in sorted(present):
         if closure is not None and path not in closure:
-            yield Finding("store path", f"{path} does not belong there")
+            yield from _stranger(path, lower)
             continue
+        if built is not None and path in built.unhashed:
+            continue  # its files are compared
         nar = contents.nars.get(path)
         if path not in wanted:
             yield Finding("unproven", f"{path}: neither the store nor a cache knows its NAR hash")
@@ -215,7 +297,17 @@ def _store_paths(
             yield Finding("store path", f"{path} has the NAR hash {nar.hash}, {by} has {said}")
 
 
-def _files(contents: Contents, expected: Expected, built: Contents | None) -> Iterator[Finding]:
+def _stranger(path: str, lower: Below | None) -> Iterator[Finding]:
+    """Judge a store path that the pins do not put into an image."""
+    if lower is None or not _of_base(path, lower):
+        yield Finding("store path", f"{path} does not belong there")
+    elif lower.unknown:
+        yield Finding("unproven", f"{path} may be the base's, which the store does not have")
+
+
+def _files(
+    contents: Contents, expected: Expected, built: Contents | None, lower: Below | None
+) -> Iterator[Finding]:
     if built is not None:
         if built is not contents:
             lines = compare.differences(contents.entries, built.entries)
@@ -223,9 +315,13 @@ def _files(contents: Contents, expected: Expected, built: Contents | None) -> It
         return
     outside = 0
     for path, entry in sorted(contents.entries.items()):
-        if root_of(path):
-            lines_here = compare.attribute_faults(path, entry)
-            yield from (Finding("file", line) for line in lines_here)
+        if root := root_of(path):
+            belongs = f"/{root}" in (expected.closure or ())
+            if belongs or not (lower and lower.may_hold(entry)):
+                lines_here = compare.attribute_faults(path, entry)
+                yield from (Finding("file", line) for line in lines_here)
+        elif path.startswith(f"{STORE}/") and not (lower and lower.may_hold(entry)):
+            yield Finding("file", f"/{path} does not belong there: a {entry.kind}")
         else:
             outside += 1
     yield from _altered(contents, expected)

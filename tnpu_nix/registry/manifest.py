@@ -34,6 +34,8 @@ _LAYERS = (
 )
 _LARGEST_CONFIG = 16 << 20  # bytes; one has some ten thousand
 _NAME = "org.opencontainers.image.ref.name"  # annotation of an index: the image's tag
+# By which containerd, and Docker upon it, name what they load before they look at the other.
+_FULL_NAME = "io.containerd.image.name"
 _AMD64 = ("amd64", "x86_64", "x86-64")  # containerd takes the others for the first
 
 
@@ -152,7 +154,7 @@ class Chosen:
     """The entry of an index that an image was taken from."""
 
     blob: Blob  # its manifest, or an index of platforms
-    tag: str  # that the entry carries, "" if none
+    tag: str  # that the entry carries, or the whole name; "" if none
     others: list[str]  # platforms of which the index names an image too
 
 
@@ -179,7 +181,8 @@ def choose(index: dict[str, Any], name: str = "") -> Chosen:
         mine = [one for one in entries if _may_be_taken(one)]
     if len(mine) == 1 and _may_be_taken(mine[0]):
         others = [_platform(one) for one in entries if one is not mine[0]]
-        return Chosen(descriptor_of(mine[0], "manifest"), _tag(mine[0]), others)
+        named = _annotation(mine[0], _FULL_NAME) or _tag(mine[0])
+        return Chosen(descriptor_of(mine[0], "manifest"), named, others)
     if len(mine) < 2:
         raise LookupError(f"no image {name} for linux/amd64" if name else "no linux/amd64 image")
     names = sorted(_tag(one) or str(one.get("digest")) for one in mine)
@@ -205,8 +208,12 @@ def _platform(entry: dict[str, Any]) -> str:
 
 
 def _tag(entry: dict[str, Any]) -> str:
+    return _annotation(entry, _NAME)
+
+
+def _annotation(entry: dict[str, Any], name: str) -> str:
     annotations = entry.get("annotations")
-    return str(annotations.get(_NAME, "")) if isinstance(annotations, dict) else ""
+    return str(annotations.get(name, "")) if isinstance(annotations, dict) else ""
 
 
 def manifest_of(data: bytes, said: str = "") -> Manifest:

@@ -75,6 +75,14 @@ def is_digest(text: str) -> bool:
     return _DIGEST.fullmatch(text) is not None
 
 
+def is_name(text: str) -> bool:
+    """Tell whether *text* is an image's name as `docker load` takes it: [host/]name:tag."""
+    try:
+        return parse(text).tag is not None and not re.search(r"://|@", text)
+    except TnpuError:
+        return False
+
+
 def parse(text: str) -> Reference:
     """Read a reference; one without tag and digest names the repository.
 
