@@ -14,6 +14,8 @@ from tnpu_nix import store
 STORE = "/nix/store"
 UNREADABLE = "its narinfo cannot be read"
 OTHER_PATH = "its narinfo is that of another path"
+# A name, and the 64 bytes of an Ed25519 signature in base64.
+_SIGNATURE = re.compile(r"[^:]+:[A-Za-z0-9+/]{86}(==)?")
 _LARGEST = 2**64  # bytes; Nix counts in 64 bits
 # The digits are those of Nix's base32, and a name has 211 characters at most.
 _NAME = r"[0-9a-df-np-sv-z]{32}-[0-9a-zA-Z+._?=-]{1,211}"
@@ -50,6 +52,11 @@ class PathInfo:
 def hash_part(path: str) -> str:
     """Return the 32 characters by which a binary cache names a store path."""
     return path.removeprefix(f"{STORE}/")[:32]
+
+
+def is_signature(text: str) -> bool:
+    """Tell whether a ``Sig`` has the form of one; whether it holds is for Nix to say."""
+    return _SIGNATURE.fullmatch(text) is not None
 
 
 def damaged(path: str, fault: str) -> PathInfo:
