@@ -15,6 +15,7 @@ import pytest
 from tests.cache.conftest import Lab
 from tests.cache.web import Nginx
 from tests.conftest import environment
+from tnpu_nix.cache.turns import turn_of
 
 
 def signature(text: str) -> str:
@@ -116,6 +117,30 @@ def test_pushes_with_different_keys_at_a_time_both_sign(bare: Lab, tmp_path: Pat
     words = ("verify", "spike", "--cache", bare.url)
     assert bare.cache(*words).status == 0
     assert bare.cache(*words, "--public-key", public).status == 0
+
+
+def test_a_push_waits_for_one_with_another_key_alone(bare: Lab, tmp_path: Path) -> None:
+    """What it finds missing before, the other one puts there, and it would put there again."""
+    own = bare.folder / "tnpu"
+    own.mkdir(parents=True)
+    key, _ = other_key(bare, tmp_path)
+    env = environment(**bare.project.env, **bare.env(bare.builder))
+    argv = ["tnpu-nix", "cache", "push", "pk", "--offline-profile", "--to", bare.url]
+    argv += ["--key-file", str(key)]
+    with turn_of(own, bare.public, print):
+        running = subprocess.Popen(argv, cwd=bare.project.root, env=env, stderr=-1, text=True)
+        assert running.stderr is not None
+        said = ""
+        while "waiting: a push with another key is running" not in said:
+            line = running.stderr.readline()
+            assert line, said
+            said += line
+        assert not bare.narinfo("pk").exists()
+        assert bare.push("pk").status == 0
+        assert running.poll() is None
+    _, said = running.communicate()
+    assert running.returncode == 0, said
+    assert names(bare.narinfo("pk").read_text()) == ["lab-1", "other-1"]
 
 
 class Silent(BaseHTTPRequestHandler):
