@@ -83,14 +83,14 @@ def fixed_output_path(sri_hash: str, name: str) -> str:
 def digest_of(text: str) -> tuple[str, bytes]:
     """Return the algorithm and the bytes of a hash as Nix writes it.
 
-    That is ``ALGORITHM:`` with base16 or base32, or SRI.
+    That is ``ALGORITHM:`` with base16, base32 or base64, or SRI.
 
     Raises:
         ValueError: it is none.
     """
     algorithm, separator, digits = text.partition(":" if ":" in text else "-")
     size = _SIZES.get(algorithm, 0)
-    if separator == "-":
+    if separator == "-" or len(digits) == -(-size // 3) * 4:
         found = base64.b64decode(digits, validate=True)
     elif len(digits) == 2 * size:
         found = bytes.fromhex(digits)
@@ -119,7 +119,7 @@ def content_addressed_path(
     Raises:
         ValueError: it is no such address.
     """
-    found = re.fullmatch(r"(text|fixed):(r:)?([a-z0-9]+:[0-9a-z]+)", address)
+    found = re.fullmatch(r"(text|fixed):(r:)?([a-z0-9]+:[0-9a-zA-Z+/=]+)", address)
     if found is None or (found[1] == "text" and found[2]):
         raise ValueError(f"{address!r} is no content address")
     algorithm, digest = digest_of(found[3])

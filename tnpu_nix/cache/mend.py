@@ -23,6 +23,7 @@ from tnpu_nix.terminal import uncoloured
 # What makes a binary cache of a folder (binary-cache-store.cc). By its priority Nix asks it before
 # cache.nixos.org, which has 40.
 INFO_TEXT = f"StoreDir: {narinfo.STORE}\nWantMassQuery: 1\nPriority: 30\n"
+_UNTRUSTED = 2  # exit status of `nix store verify` for missing signatures alone (verify.cc)
 # What nix says of a cache that takes no upload, in our words.
 REASONS = (
     (re.compile(r"No space left on device|HTTP error 507"), "it is full"),
@@ -67,20 +68,41 @@ def damaged(
 ) -> list[str]:
     """Return the paths that a cache has otherwise than the store here, without downloading NARs.
 
-    Those are: a narinfo that cannot be read or says other things of the content, a NAR that is
-    gone or has not the size that its narinfo gives.
+    Those are: a narinfo that cannot be read or says other things of the content, or that has a
+    signature that is none; a NAR that is gone or has not the size that its narinfo gives.
     """
 
     def is_bad(path: str) -> bool:
         mine, its = closure[path], there[path]
-        if its.fault or (its.nar_sri, its.nar_size) != (mine.nar_sri, mine.nar_size):
+        if not _says_the_same(its, mine):
             return True
-        if set(its.references) != set(mine.references):
+        # Nix gives up at one under the name of a key that it trusts, with a good one beside it.
+        if one.is_binary_cache and not all(map(narinfo.is_signature, its.signatures)):
             return True
-        return its.file is not None and _file_size(one, its.file, access) != its.file_size
+        if its.file is None:
+            return False
+        # Not every server gives the size of a file, nor every narinfo.
+        size = _file_size(one, its.file, access)
+        return size == 0 or (None not in (size, its.file_size) and size != its.file_size)
 
     bad = all_at_once(is_bad, list(there), access)
     return [path for path, wrong in zip(there, bad, strict=True) if wrong]
+
+
+def _says_the_same(its: PathInfo, mine: PathInfo) -> bool:
+    """Tell whether a cache says of a path's content what the store here has: as is signed."""
+    if its.fault or (its.nar_sri, its.nar_size) != (mine.nar_sri, mine.nar_size):
+        return False
+    return set(its.references) == set(mine.references)
+
+
+def of_others(its: PathInfo, mine: PathInfo, public_key: str | None) -> list[str]:
+    """Return the signatures of other keys that hold for a path when a cache has it anew."""
+    if not _says_the_same(its, mine):
+        return []
+    own = f"{public_key.partition(':')[0]}:" if public_key else ":"
+    found = its.signatures
+    return [one for one in found if narinfo.is_signature(one) and not one.startswith(own)]
 
 
 def _file_size(one: Cache, name: str, access: Access) -> int | None:
@@ -114,6 +136,7 @@ def upload_anew(
     key_file: Path | None,
     info: PathInfo,
     closure: Mapping[str, PathInfo],
+    signatures: Sequence[str],
     nix: Nix,
     access: Access,
 ) -> None:
@@ -124,6 +147,7 @@ def upload_anew(
     Args:
         info: the path as the store here has it.
         closure: what it refers to, as the store here has that.
+        signatures: what is signed with other keys than that of the file.
 
     Raises:
         UnavailableError: the cache takes no upload.
@@ -132,7 +156,10 @@ def upload_anew(
     with git.temporary_folder() as scratch:
         _make(one, key_file, info, closure, scratch, nix)
         name = f"{narinfo.hash_part(info.path)}.narinfo"
-        made = narinfo.parse(info.path, (scratch / name).read_text())
+        text = (scratch / name).read_text()
+        made = narinfo.parse(info.path, text)
+        more = [one for one in signatures if one not in made.signatures]
+        (scratch / name).write_text(text + "".join(f"Sig: {one}\n" for one in more))
         for file in filter(None, (made.file, name)):
             _put(one, file, scratch / file, access)
 
@@ -196,9 +223,15 @@ def _put_into(folder: Path, name: str, file: Path) -> None:
 
 
 def unsigned(one: Cache, paths: Sequence[str], nix: Nix) -> list[str]:
-    """Return those of *paths* that a cache has without a good signature of the keys of *nix*."""
+    """Return those of *paths* that a cache has without a good signature of the keys of *nix*.
+
+    Raises:
+        TnpuError: Nix cannot read a narinfo or a signature in it.
+    """
     argv = ["nix", "store", "verify", "--no-contents", "--store", one.url, *paths]
     done = process.run(argv, env=nix.environment(), timeout=None)
+    if done.status not in (0, _UNTRUSTED):
+        raise failure(f"checking the signatures in {one.address}", done.stderr)
     said = uncoloured(done.stderr)
     found = re.findall(r"path '([^']+)' is untrusted", said)
     return [path for path in paths if path in found]

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from tnpu_nix import git, process
 from tnpu_nix.build import PUSHING, Log, Watcher, run_logged
-from tnpu_nix.cache import keys, local, mend, narinfo, records, settings, stores, verify
+from tnpu_nix.cache import keys, local, mend, narinfo, records, settings, stores, turns, verify
 from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.current import OPTIONAL, Current, paths_of
 from tnpu_nix.cache.narinfo import PathInfo
@@ -125,7 +125,7 @@ def push(
     checking = settings.checking(nix, [target.public_key] if target.public_key else [], access)
     closure = _closure(paths, checking)
     try:
-        with _prepared(target.cache, now, closure, access, say):
+        with _prepared(target, now, closure, access, say):
             there = _there(target.cache, list(closure), checking, access)
             bad = mend.damaged(target.cache, closure, there, access)
             if repair:
@@ -133,7 +133,8 @@ def push(
                 bad += _altered_there(target.cache, rest, checking, say)
             missing = [path for path in closure if path not in there]
             _refuse_altered([*missing, *bad], closure, now, checking)
-            return _upload(paths, closure, missing, bad, target, checking, access, watch, say)
+            to_do = _Missing(dict.fromkeys(missing), closure, there, target, checking, watch)
+            return _upload(paths, bad, to_do, access, say)
     except UnavailableError as error:
         raise _unavailable(target.cache, str(error)) from error
     except OSError as error:
@@ -149,11 +150,15 @@ def _unavailable(one: Cache, reason: str) -> TnpuError:
 
 @contextlib.contextmanager
 def _prepared(
-    one: Cache, now: Current, closure: Iterable[str], access: Access, say: Say
+    target: Target, now: Current, closure: Iterable[str], access: Access, say: Say
 ) -> Iterator[None]:
     """See that there is a cache, hold its lock, write the record of this set first, and its end."""
+    one = target.cache
     with contextlib.ExitStack() as stack:
         if one.folder is not None:
+            own = one.folder / records.FOLDER
+            own.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(turns.turn_of(own, target.public_key, say))
             stack.enter_context(records.locked(one.folder, False, say))
         mend.begin(one, access)
         push = records.Push(now, frozenset(closure))
@@ -206,17 +211,9 @@ def _refuse_altered(
 
 
 def _upload(
-    paths: Sequence[str],
-    closure: dict[str, PathInfo],
-    missing: list[str],
-    bad: list[str],
-    target: Target,
-    nix: Nix,
-    access: Access,
-    watch: Watcher,
-    say: Say,
+    paths: Sequence[str], bad: list[str], to_do: _Missing, access: Access, say: Say
 ) -> Pushed:
-    to_do = _Missing(dict.fromkeys(missing), closure, target, nix, watch)
+    target, closure, missing = to_do.target, to_do.closure, list(to_do.left)
     failed = None
     if bad:
         say(f"damaged in {target.cache.address}, and uploaded anew: {len(bad)} paths")
@@ -233,7 +230,7 @@ def _upload(
             raise failed or error from None
     if failed is not None:
         raise failed
-    signed = _sign(target, list(closure), nix)
+    signed = _sign(target, list(closure), to_do.nix)
     uploaded = [*missing, *bad]
     count = sum(closure[path].nar_size for path in uploaded)
     return Pushed(target.cache.url, len(closure), uploaded, bad, signed, count)
@@ -245,6 +242,7 @@ class _Missing:
 
     left: dict[str, None]
     closure: dict[str, PathInfo]
+    there: dict[str, PathInfo]  # what the cache had of it
     target: Target
     nix: Nix
     watch: Watcher
@@ -261,11 +259,14 @@ class _Missing:
 
 def _mend(bad: list[str], missing: _Missing, access: Access) -> None:
     """Put damaged paths into a cache anew, each after all that it refers to."""
-    cache, key_file, closure = missing.target.cache, missing.target.key_file, missing.closure
+    target, closure, nix = missing.target, missing.closure, missing.nix
+    cache, key_file = target.cache, target.key_file
     mend.refuse_others(cache, bad)
     for path in sorted(bad, key=lambda one: len(narinfo.reached(closure, [one]))):
         missing.upload(closure[path].references)
-        mend.upload_anew(cache, key_file, closure[path], closure, missing.nix, access)
+        info = closure[path]
+        others = mend.of_others(missing.there[path], info, target.public_key)
+        mend.upload_anew(cache, key_file, info, closure, others, nix, access)
 
 
 def _there(one: Cache, paths: Sequence[str], nix: Nix, access: Access) -> dict[str, PathInfo]:

@@ -327,7 +327,9 @@ def prune(
             f"{place} is no file:// cache", "prune where its files are, with --cache file:///folder"
         )
     count = keep or (now.keep if now else KEEP)
-    limits = prunes.Limits(count, now.digest if now else None, grace * 3600, foreign)
+    here = frozenset((*paths_of(now.outputs), *now.sources.values()) if now else ())
+    digest = now.digest if now else None
+    limits = prunes.Limits(count, digest, grace * 3600, foreign, here)
     plan = prunes.prune(folder, limits, dry_run, say)
     if as_json:
         shown = {"kept": [one.digest for one in plan.kept], "paths": plan.paths, "bytes": plan.size}
