@@ -148,6 +148,11 @@ class _Sizes:
     there: dict[str, store.PathInfo] = field(default_factory=dict)
 
 
+def names(target: str) -> list[str]:
+    """Return what a plan of *target* shows: the components, and the target if it is none."""
+    return list(dict.fromkeys((*COMPONENTS, target)))
+
+
 def plan(
     root: Path, target: str, nix: Nix, check: Callable[[], None], *, needs: bool = False
 ) -> Plan:
@@ -160,7 +165,7 @@ def plan(
     Raises:
         TnpuError: the flake does not evaluate, or what *check* raises.
     """
-    found = evaluated.outputs(root, _names(target), nix, check)
+    found = evaluated.outputs(root, names(target), nix, check)
     made = _plan(root, target, found, nix, history.load(root), needs)
     return replace(made, tokens=_tokens(root, made.sources))
 
@@ -176,9 +181,9 @@ def plan_of_bump(
         TnpuError: the flake does not evaluate, as it is or as it would be.
     """
     with flake.copied(root) as copy:
-        before = flake.evaluate(copy, nix, _names(target))
+        before = flake.evaluate(copy, nix, names(target))
     with _rendered(root, bumped) as copy:
-        after = flake.evaluate(copy, nix, _names(target))
+        after = flake.evaluate(copy, nix, names(target))
         made = _plan(copy, target, after, nix, history.load(root), needs)
     components = [
         replace(one, rebuilt=before[one.name].derivation != one.derivation)
@@ -203,11 +208,6 @@ def _rendered(root: Path, toolchain: Toolchain) -> Iterator[Path]:
         yield copy
 
 
-def _names(target: str) -> list[str]:
-    """Return what a plan of *target* shows: the components, and the target if it is none."""
-    return list(dict.fromkeys((*COMPONENTS, target)))
-
-
 def _plan(
     root: Path,
     target: str,
@@ -230,7 +230,7 @@ def _plan(
     lost = _gone(found[target], missing, held, here, nix)
     sizes = _Sizes(here, _in_caches([*missing.fetched, *lost], root, nix))
     missing = _with_gone(missing, lost, found[target], sizes, nix)
-    components = [_component(found[name], missing, sizes, took) for name in _names(target)]
+    components = [_component(found[name], missing, sizes, took) for name in names(target)]
     known = {one.derivation for one in found.values()}
     checkouts = set(_SOURCE.findall((root / "nix" / "sources.nix").read_text()))
     # They come from git; Nix calls fetching them a build.

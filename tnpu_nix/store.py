@@ -82,10 +82,10 @@ def path_infos(
     if not wanted:
         return {}
     argv = ["nix", "path-info", "--json", *(["--closure-size"] if closure else []), *wanted]
-    done = process.run([*argv, *(["--store", cache] if cache else [])], env=nix.environment())
     try:
+        done = process.run([*argv, *(["--store", cache] if cache else [])], env=nix.environment())
         answer = json.loads(done.stdout)
-    except ValueError:
+    except (ValueError, process.TimedOutError):
         return {}
     return {
         path: PathInfo(one["narSize"], one.get("closureSize"), one.get("downloadSize"))

@@ -132,7 +132,8 @@ class Puller:
         for reason, those in (("gone from the disk", gone), ("altered on the disk", altered)):
             for path in those:
                 self.say(f"{path} is {reason} although Nix has it in its books; fetching it anew")
-        if lost := fetch_anew([*gone, *altered], caches, self.keys, self.nix, self.access):
+        wanted = [*gone, *altered]
+        if lost := fetch_anew(wanted, caches, self.keys, self.nix, self.access, self.say):
             raise beyond_caches(f"no cache gave this whole: {', '.join(lost)}", lost, self.nix)
 
     def _fetch(self, paths: Sequence[str], caches: Sequence[Cache]) -> None:

@@ -1,0 +1,203 @@
+"""Caches that fall silent or drip in the middle of their work: others go on, interrupts end all."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.cache.conftest import Lab, edit
+from tests.conftest import environment
+
+
+@dataclass
+class Place:
+    """A folder that is served below /MODE/, and what the server does."""
+
+    folder: Path
+    url: str = ""
+    over: threading.Event = field(default_factory=threading.Event)  # the test has ended
+    stalled: threading.Event = field(default_factory=threading.Event)  # somebody waits in vain
+    asked: list[str] = field(default_factory=list)  # mode/file
+
+    def of(self, mode: str) -> str:
+        return f"{self.url}/{mode}"
+
+
+class Staller(BaseHTTPRequestHandler):
+    """NARs stop after 100 bytes, narinfos do not come or drip, uploads of NARs get no answer."""
+
+    place: Place
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def wait(self) -> None:
+        self.place.stalled.set()
+        self.place.over.wait()
+        self.close_connection = True
+
+    def do_GET(self) -> None:
+        mode, _, name = self.path.lstrip("/").partition("?")[0].partition("/")
+        self.place.asked.append(f"{mode}/{name}")
+        with contextlib.suppress(OSError):
+            self.give(mode, name)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def give(self, mode: str, name: str) -> None:
+        file = self.place.folder / name
+        if not file.is_file():
+            self.send_error(404)
+            return
+        content = file.read_bytes()
+        if mode == "silent" and name.endswith(".narinfo"):
+            self.wait()
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if mode == "stalls" and name.startswith("nar/"):
+            self.wfile.write(content[:100])
+            self.wfile.flush()
+            self.wait()
+        elif mode == "drips" and name.endswith(".narinfo"):
+            for byte in content:
+                self.wfile.write(bytes([byte]))
+                if self.place.over.wait(0.2):
+                    return
+        else:
+            self.wfile.write(content)
+
+    def do_PUT(self) -> None:
+        name = self.path.split("?")[0].split("/", 2)[2]
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if name.startswith("nar/"):
+            self.wait()
+            return
+        file = self.place.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(content)
+        self.send_response(201)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@pytest.fixture
+def place(lab: Lab) -> Iterator[Place]:
+    """The lab's cache behind a server that stalls."""
+    made = Place(lab.folder)
+    handler = type("_Staller", (Staller,), {"place": made})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        made.url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield made
+        finally:
+            made.over.set()
+            server.shutdown()
+
+
+def lose(path: Path) -> None:
+    subprocess.run(["chmod", "-R", "u+w", path], check=True)
+    shutil.rmtree(path)
+
+
+def test_what_is_gone_comes_from_another_cache_than_one_that_stalls(lab: Lab, place: Place) -> None:
+    assert lab.cache("pull", "pk", "spike", "--cache", lab.url).status == 0
+    for name in ("pk", "spike"):
+        lose(lab.in_store(name))
+    bad = place.of("stalls")
+    words = ("pull", "pk", "spike", "--timeout", "1", "--cache", bad, "--cache", lab.url)
+    done = lab.cache(*words)
+    assert done.status == 0, done.err
+    assert done.err.count(f"going on without {bad}: it stopped answering in the download of") == 1
+    assert lab.in_store("pk").exists() and lab.in_store("spike").exists()
+
+
+def test_a_cache_that_stalls_is_said_to(lab: Lab, place: Place) -> None:
+    bad = place.of("stalls")
+    done = lab.cache("verify", "pk", "--timeout", "1", "--cache", bad)
+    done.failed_with(bad)
+    assert f"FAILED   {bad}: it stopped answering in the download of /nix/store/" in done.out
+    pushed = lab.push("pk", "--repair", "--timeout", "1", to=bad)
+    pushed.failed_with(f"{bad} takes no push: it stopped answering in the download of /nix/store/")
+
+
+def test_a_push_whose_upload_is_not_answered_ends(lab: Lab, place: Place) -> None:
+    lab.nar("pk").unlink()
+    lab.narinfo("pk").unlink()
+    bad = place.of("mute")
+    done = lab.push("pk", "--timeout", "0.3", to=f"{bad}?compression=zstd")
+    done.failed_with(f"{bad} takes no push: it stopped answering")
+
+
+@pytest.mark.parametrize(("command", "mode"), [("build", "drips"), ("plan", "silent")])
+def test_a_cache_whose_narinfos_do_not_come_is_left_out(
+    lab: Lab, place: Place, command: str, mode: str
+) -> None:
+    bad = place.of(mode)
+    edit(lab.project, substituters=[bad, lab.url])
+    done = lab.project.run(command, "pk", "--offline-profile", "--caches", env=lab.env())
+    assert done.status == 0, done.err
+    assert f"going on without {bad}: " in done.err and "building" not in done.err
+    if command == "plan":
+        assert "downloads 1 store path, " in done.out and "builds" not in done.out
+    # Nix itself was never sent there.
+    names = [f"{mode}/{path[11:43]}.narinfo" for path in lab.paths().values()]
+    assert all(place.asked.count(one) <= 1 for one in names), place.asked
+
+
+def with_mark(mark: str) -> list[str]:
+    """The command lines of the processes that run with a variable of that content."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+    return found
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", ["verify", "push"])
+def test_a_command_that_waits_for_a_cache_ends_with_all_that_it_started(
+    lab: Lab, place: Place, command: str, kind: signal.Signals
+) -> None:
+    mark = f"TNPU_TEST_MARK={lab.folder}"
+    bad = place.of("stalls")
+    words = ["cache", command, "pk", "spike", "--timeout", "600", "--offline-profile"]
+    if command == "push":
+        words += ["--repair", "--to", bad, "--key-file", str(lab.key)]
+    else:
+        words += ["--cache", bad]
+    store = lab.builder if command == "push" else lab.reader
+    env = {**lab.project.env, **lab.env(store), "TNPU_TEST_MARK": str(lab.folder)}
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tnpu_nix", *words],
+        cwd=lab.project.root,
+        env=environment(**env),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert place.stalled.wait(120)
+        assert any("nix store verify" in one for one in with_mark(mark))
+        running.send_signal(kind)
+        said = running.communicate(timeout=120)[1]
+    finally:
+        running.kill()
+    assert running.returncode == 1 and "stopped by the user" in said, said
+    assert with_mark(mark) == []
