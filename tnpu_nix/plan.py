@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tnpu_nix import evaluated, flake, history, ondisk, place, store
+from tnpu_nix import anew, evaluated, flake, history, ondisk, place, store
 from tnpu_nix.flake import Output, derivation_name
 from tnpu_nix.nix import Nix
 from tnpu_nix.repository import checkout_name
@@ -229,7 +229,7 @@ def _plan(
     here = {path: info for path, info in held.items() if path not in absent}
     lost = _gone(found[target], missing, held, here, nix)
     sizes = _Sizes(here, _in_caches([*missing.fetched, *lost], root, nix))
-    missing = _with_gone(missing, lost, found[target], sizes, nix)
+    missing, lost = _with_gone(missing, lost, found[target], sizes, root, nix)
     components = [_component(found[name], missing, sizes, took) for name in names(target)]
     known = {one.derivation for one in found.values()}
     checkouts = set(_SOURCE.findall((root / "nix" / "sources.nix").read_text()))
@@ -289,16 +289,32 @@ def _with_gone(
     lost: list[str],
     target: Output,
     sizes: _Sizes,
+    root: Path,
     nix: Nix,
-) -> store.Missing:
-    """Add what is gone from the disk to what is missing: a cache has it, or it is built."""
+) -> tuple[store.Missing, list[str]]:
+    """Add what is gone from the disk to what is missing: a cache has it, or it is built.
+
+    What is built for that is looked at in turn, as Nix takes its inputs to be there. Returned is
+    also all that is gone.
+    """
     if not lost:
-        return missing
+        return missing, lost
     by = ondisk.derivers(nix, lost, target.derivation)
-    fetched = [path for path in lost if path in sizes.there]
-    built = [by[path] for path in lost if path in by and path not in fetched]
-    return store.Missing(
-        list(dict.fromkeys([*missing.built, *built])), [*missing.fetched, *fetched]
+
+    def cached(paths: list[str]) -> Mapping[str, store.PathInfo]:
+        sizes.there.update(found := _in_caches(paths, root, nix))
+        return found
+
+    more = anew.made(
+        [by[path] for path in lost if path in by and path not in sizes.there], nix, cached
+    )
+    fetched = [path for path in (*lost, *more.fetched) if path in sizes.there]
+    return (
+        store.Missing(
+            list(dict.fromkeys([*missing.built, *more.built])),
+            list(dict.fromkeys([*missing.fetched, *fetched])),
+        ),
+        list(dict.fromkeys([*lost, *more.gone])),
     )
 
 
