@@ -191,6 +191,8 @@ def test_a_command_that_waits_for_a_cache_ends_with_all_that_it_started(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell has what it starts in the background ignore interrupts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         assert place.stalled.wait(120)
