@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -175,43 +175,60 @@ def run_all(
     Raises:
         TnpuError: a program is missing or could not be started.
     """
-    waiting = deque(enumerate(tuple(argv) for argv in argvs))
-    running: dict[int, subprocess.Popen[str]] = {}
-    ended: queue.SimpleQueue[tuple[int, Completed] | TnpuError] = queue.SimpleQueue()
-    one_at_a_time = threading.Lock()
-    count = len(waiting)
-
-    # Threads start the programs, since interrupts come to the main one: there a program may have
-    # been started that nobody knows of yet.
-    def work() -> None:
-        while True:
-            with one_at_a_time:
-                if not waiting:
-                    return
-                number, words = waiting.popleft()
-                try:
-                    process = _start(words, None, env, subprocess.DEVNULL, subprocess.PIPE)
-                except TnpuError as error:
-                    ended.put(error)
-                    return
-                running[number] = process
-            stdout, stderr = process.communicate()
-            with one_at_a_time:
-                running.pop(number, None)
-            ended.put((number, Completed(words, process.returncode, mask(stdout), mask(stderr))))
-
+    all_of_them = _Beside(deque(enumerate(tuple(argv) for argv in argvs)), env)
+    count = len(all_of_them.waiting)
     try:
         for _ in range(min(at_a_time, count)):
-            threading.Thread(target=work, daemon=True).start()
+            threading.Thread(target=all_of_them.work, daemon=True).start()
         for _ in range(count):
-            outcome = ended.get()
+            outcome = all_of_them.ended.get()
             if isinstance(outcome, TnpuError):
                 raise outcome
             yield outcome
     finally:
-        with one_at_a_time:
-            waiting.clear()
-            left = list(running.values())
+        all_of_them.end()
+
+
+@dataclass
+class _Beside:
+    """Programs that run beside each other.
+
+    Threads start them, since interrupts come to the main one: in its hands a program might have
+    been started that nobody knows of yet.
+    """
+
+    waiting: deque[tuple[int, tuple[str, ...]]]
+    env: Mapping[str, str]
+    running: dict[int, subprocess.Popen[str]] = field(default_factory=dict)
+    ended: queue.SimpleQueue[tuple[int, Completed] | TnpuError] = field(
+        default_factory=queue.SimpleQueue
+    )
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def work(self) -> None:
+        """Run one program after the other until none is waiting."""
+        while True:
+            with self.lock:
+                if not self.waiting:
+                    return
+                number, words = self.waiting.popleft()
+                try:
+                    process = _start(words, None, self.env, subprocess.DEVNULL, subprocess.PIPE)
+                except TnpuError as error:
+                    self.ended.put(error)
+                    return
+                self.running[number] = process
+            stdout, stderr = process.communicate()
+            with self.lock:
+                self.running.pop(number, None)
+            done = Completed(words, process.returncode, mask(stdout), mask(stderr))
+            self.ended.put((number, done))
+
+    def end(self) -> None:
+        """Start no more, and end those that run."""
+        with self.lock:
+            self.waiting.clear()
+            left = list(self.running.values())
         _end_groups(left)
 
 
