@@ -204,7 +204,9 @@ def test_a_link_that_leads_nowhere_is_no_hindrance_and_one_in_circles_is_named(
     done.failed_with(f"{link} leads back to where it lies", "remove that link")
     link.unlink()
     mkfifo(link)
-    bench.run("build", "pk", "--offline-profile").failed_with(f"{link}", "cannot be read", "pipe")
+    for command in ("build", "plan"):
+        done = bench.run(command, "pk", "--offline-profile")
+        done.failed_with(f"{link}", "cannot be read", "pipe")
 
 
 @pytest.mark.parametrize("fresh", [False, True])

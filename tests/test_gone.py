@@ -162,6 +162,33 @@ def test_a_component_that_another_needs_is_planned(lab: Lab) -> None:
     assert gone == [] and states["pk"] == "unneeded"
 
 
+@pytest.mark.parametrize(
+    ("target", "lost"),
+    [
+        # A program that pk is built with, and that a built pk does not refer to.
+        ("pk", ["-riscv-pk-riscv64", "-make-host"]),
+        ("tnpu-image", ["-tnpu-demo.tar.gz", "-riscv-pk-riscv64"]),
+    ],
+)
+def test_what_is_planned_where_several_paths_are_gone_is_what_a_build_does(
+    lab: Lab, target: str, lost: list[str]
+) -> None:
+    fill(lab, target)
+    inputs = lab.ask("nix-store", "--query", "--requisites", lab.output(target).derivation)
+    outputs = lab.ask("nix-store", "--query", "--outputs", *(x for x in inputs if ".drv" in x))
+    paths = [path for path in outputs if any(name in path for name in lost)]
+    assert len(paths) == len(lost)
+    for path in paths:
+        lab.lose(path)
+    plan = json.loads(lab.run("plan", target, "--json").out)
+    assert sorted(plan["gone"]) == sorted(paths)
+    said = lab.built(target).err.splitlines()
+    built = [line.split()[1] for line in said if line.startswith("building ")]
+    components = [one["derivation"] for one in plan["components"] if one["state"] == "built"]
+    expected = map(flake.derivation_name, [*components, *plan["built"]])
+    assert sorted(built) == sorted(expected) and plan["sources"] == []
+
+
 def test_a_derivation_that_is_gone_is_written_anew(lab: Lab) -> None:
     fill(lab, "pk")
     derivation = lab.output("pk").derivation

@@ -6,16 +6,16 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tnpu_nix import flake, git, process, project
+from tnpu_nix import flake, git, process, project, store
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.flake import derivation_name
 from tnpu_nix.images import base
 from tnpu_nix.nix import Nix, failure
-from tnpu_nix.pins import Toolchain
+from tnpu_nix.pins import Pin, Toolchain
 from tnpu_nix.repository import checkout_name
 from tnpu_nix.sources import fetch
 from tnpu_nix.terminal import uncoloured
@@ -24,6 +24,8 @@ from tnpu_nix.terminal import uncoloured
 _COPY, _BUILD, _SUBSTITUTE = 100, 105, 108
 _LOG_LINE, _PHASE = 101, 104
 _LAST_LINES = 25
+# What Nix says of a derivation that could not be built, in all its versions.
+FAILED_AT = re.compile(r"(?:builder for|Cannot build|build of) '([^']+\.drv)")
 # What activities are shown, and as what. A path that is fetched is also copied: only one counts.
 BUILDING = {_BUILD: "building", _SUBSTITUTE: "fetching"}
 MAKING = {_BUILD: "building"}
@@ -155,7 +157,7 @@ class Log:
 def failed(target: str, log: Log) -> TnpuError:
     """Return the error of a failed build, with the last lines of the derivation that failed."""
     said = uncoloured("\n".join(log.messages))
-    named = re.search(r"(?:builder for|Cannot build|build of) '([^']+\.drv)", said)
+    named = FAILED_AT.search(said)
     failed = derivation_name(named.group(1)) if named else ""
     lines = next((list(one.log) for one in log.finished if one.name == failed and one.log), [])
     lines += [line for one in log.running.values() if one.name == failed for line in one.log]
@@ -172,7 +174,7 @@ def failed(target: str, log: Log) -> TnpuError:
         )
     if failed and details:
         return TnpuError(
-            f"building {target} failed in {failed}", "the end of its log is above", details
+            f"building {target} failed in {failed}", "the end of its log is above", details, said
         )
     return failure(f"building {target}", said, details)
 
@@ -186,33 +188,56 @@ def check_generated(root: Path, toolchain: Toolchain) -> None:
 
 
 def fetch_sources(
-    root: Path, toolchain: Toolchain, target: str, nix: Nix, say: Callable[[str], None]
+    root: Path,
+    toolchain: Toolchain,
+    target: str,
+    nix: Nix,
+    say: Callable[[str], None],
+    using: Nix | None = None,
 ) -> None:
     """Put into the store the sources that *target* will be built from and that Nix cannot fetch.
 
-    In the offline profile, whose builds have no network, that is all of them; else those for
-    which a sandboxed build has no credentials. Nix is asked what it would build: what is there,
-    or comes out of a cache, is left alone.
+    Nix is asked what it would build: what is there, or comes out of a cache, is left alone.
+
+    Args:
+        using: *nix* as it will build, where it may then take from caches that it has not here.
 
     Raises:
         TnpuError: a source is not to be had, or its hash is not the one in pins.toml.
     """
-    ours = [
-        (name, pin)
-        for name, pin in toolchain.pins.items()
-        if nix.offline_profile or pin.needs_credentials
-    ]
-    if not ours:
+    if not _ours(toolchain, nix):
         return
     with flake.copied(root) as copy:
-        argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link", "--dry-run"]
-        done = process.run(argv, env=nix.environment(), timeout=None)
-    if done.status != 0:
-        raise failure(f"evaluating {target}", done.stderr)
-    lines = [line.strip() for line in done.stderr.splitlines()]
-    planned = {derivation_name(line) for line in lines if line.endswith(".drv")}
-    for name, pin in ours:
-        if checkout_name(pin.url, pin.rev) in planned:
-            fetch(toolchain, name, nix, say)
+        argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link"]
+        planned = store.dry_run(argv, using or nix, f"evaluating {target}")
+    fetch_sources_of(planned.built, toolchain, nix, say)
+
+
+def fetch_sources_of(
+    derivations: Iterable[str], toolchain: Toolchain, nix: Nix, say: Callable[[str], None]
+) -> bool:
+    """Put into the store those sources among *derivations*, all to be built, that Nix cannot fetch.
+
+    Returns whether there were any.
+
+    In the offline profile, whose builds have no network, that is all of them; else those for
+    which a sandboxed build has no credentials.
+
+    Raises:
+        TnpuError: a source is not to be had, or its hash is not the one in pins.toml.
+    """
+    planned = set(map(derivation_name, derivations))
+    pins = _ours(toolchain, nix).items()
+    wanted = [name for name, pin in pins if checkout_name(pin.url, pin.rev) in planned]
+    for name in wanted:
+        fetch(toolchain, name, nix, say)
     if nix.offline_profile and (laid := toolchain.image.base) and laid.archive_name in planned:
         base.fetch(toolchain, nix, say)
+        return True
+    return bool(wanted)
+
+
+def _ours(toolchain: Toolchain, nix: Nix) -> dict[str, Pin]:
+    """Return the pins whose sources Nix cannot fetch."""
+    pins = toolchain.pins.items()
+    return {name: pin for name, pin in pins if nix.offline_profile or pin.needs_credentials}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 
 # Loaded by commands that are to take no longer than the one question that they ask: nothing that
@@ -32,12 +33,15 @@ def of(root: str, *how: object) -> str:
     hashed = hashlib.sha256(repr(how).encode())
     for path in _contents(root):
         try:
-            with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-                content = file.read()
-            mode = os.stat(path).st_mode & 0o111  # noqa: PTH116
+            mode = os.stat(path).st_mode  # noqa: PTH116
+            if stat.S_ISREG(mode):
+                with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+                    content = file.read()
+            else:
+                content = b"pipe or the like"  # reading it might never end; no build takes it
         except OSError:
             continue  # not there, or nothing that nix can read either
-        hashed.update(b"%s %d %d\n%s" % (os.fsencode(path), mode, len(content), content))
+        hashed.update(b"%s %d %d\n%s" % (os.fsencode(path), mode & 0o111, len(content), content))
     for folder in dict.fromkeys((_PACKAGE, f"{root}/tnpu_nix")):
         for path in _below(folder):
             try:

@@ -18,6 +18,8 @@ OLDEST_NIX = (2, 8)
 # What nixpkgs at the locked revision asks for.
 OLDEST_FOR_NIXPKGS = (2, 18)
 
+# Commands of `tnpu-nix cache` that take --cache and --public-key.
+_READING = ("pull", "status", "verify")
 _SANDBOX_PATHS = ("/bin", "/usr", "/lib", "/lib64")
 
 
@@ -30,11 +32,15 @@ class Nix:
             machine's own.
         offline_profile: build with hostpkgs in nixpkgs' place and without substituters.
         config: more lines of nix.conf, which go before all others.
+        caches: options by which the user named caches and keys to read with, for hints to repeat.
+        netrc: the netrc file that the user named, for hints to repeat.
     """
 
     store: Path | None = None
     offline_profile: bool = False
     config: tuple[str, ...] = ()
+    caches: tuple[str, ...] = ()
+    netrc: Path | None = None
 
     def environment(self) -> dict[str, str]:
         """Return the environment in which nix is run."""
@@ -68,9 +74,11 @@ class Nix:
         Args:
             words: the command, its arguments and options; quoted for a shell where they must be.
         """
+        named = self.caches if words[:1] == ("cache",) and words[1] in _READING else ()
+        netrc = ["--netrc", str(self.netrc)] if self.netrc and words[:1] == ("cache",) else []
         profile = ["--offline-profile"] if self.offline_profile else []
         store = ["--store", str(self.store)] if self.store else []
-        return f"`{shlex.join(['tnpu-nix', *words, *profile, *store])}`"
+        return f"`{shlex.join(['tnpu-nix', *words, *named, *netrc, *profile, *store])}`"
 
     def on_disk(self, path: str) -> Path:
         """Return where a store path really lies."""

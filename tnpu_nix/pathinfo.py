@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,21 +118,30 @@ def derivations(nix: Nix, derivation: str, name: str) -> dict[str, dict[str, Any
         raise failure(f"asking the store what {derivation} is built from", done.stderr)
     pattern = re.compile(rf"/[0-9a-z]{{32}}-(?:{name})\.drv")
     found = [path for path in done.stdout.split() if pattern.search(path)]
-    if not found:
-        return {}
-    words = ["derivation", "show"] if version() >= _NEW_NAMES else ["show-derivation"]
-    done = process.run(["nix", *words, *found], env=nix.environment(), timeout=None)
-    if done.status != 0:
-        raise failure("asking the store for derivations", done.stderr)
-    answer = json.loads(done.stdout)
-    shown = answer.get("derivations", answer)
     return {
-        re.sub(r"^[0-9a-z]{32}-|\.drv$", "", path.rsplit("/", 1)[-1]): _environment(one)
-        for path, one in shown.items()
+        re.sub(r"^[0-9a-z]{32}-|\.drv$", "", path.rsplit("/", 1)[-1]): environment_of(one)
+        for path, one in shown(nix, found).items()
     }
 
 
-def _environment(shown: dict[str, Any]) -> dict[str, Any]:
+def shown(nix: Nix, derivations: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return each of some derivations as Nix shows it in JSON.
+
+    Raises:
+        TnpuError: the store does not know one of them.
+    """
+    if not derivations:
+        return {}
+    words = ["derivation", "show"] if version() >= _NEW_NAMES else ["show-derivation"]
+    done = process.run(["nix", *words, *derivations], env=nix.environment(), timeout=None)
+    if done.status != 0:
+        raise failure("asking the store for derivations", done.stderr)
+    answer = json.loads(done.stdout)
+    return dict(answer.get("derivations", answer))
+
+
+def environment_of(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return the environment of a derivation that is `shown`, with its structured attributes."""
     environment = dict(shown.get("env") or {})
     # With structured attributes all of it is one JSON text, or beside the environment.
     environment |= json.loads(environment.pop("__json", "{}"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tnpu_nix import evaluated, flake, history, ondisk, place, store
+from tnpu_nix import anew, evaluated, flake, history, ondisk, place, store
 from tnpu_nix.flake import Output, derivation_name
 from tnpu_nix.nix import Nix
 from tnpu_nix.repository import checkout_name
@@ -148,6 +148,11 @@ class _Sizes:
     there: dict[str, store.PathInfo] = field(default_factory=dict)
 
 
+def names(target: str) -> list[str]:
+    """Return what a plan of *target* shows: the components, and the target if it is none."""
+    return list(dict.fromkeys((*COMPONENTS, target)))
+
+
 def plan(
     root: Path, target: str, nix: Nix, check: Callable[[], None], *, needs: bool = False
 ) -> Plan:
@@ -160,7 +165,7 @@ def plan(
     Raises:
         TnpuError: the flake does not evaluate, or what *check* raises.
     """
-    found = evaluated.outputs(root, _names(target), nix, check)
+    found = evaluated.outputs(root, names(target), nix, check)
     made = _plan(root, target, found, nix, history.load(root), needs)
     return replace(made, tokens=_tokens(root, made.sources))
 
@@ -176,9 +181,9 @@ def plan_of_bump(
         TnpuError: the flake does not evaluate, as it is or as it would be.
     """
     with flake.copied(root) as copy:
-        before = flake.evaluate(copy, nix, _names(target))
+        before = flake.evaluate(copy, nix, names(target))
     with _rendered(root, bumped) as copy:
-        after = flake.evaluate(copy, nix, _names(target))
+        after = flake.evaluate(copy, nix, names(target))
         made = _plan(copy, target, after, nix, history.load(root), needs)
     components = [
         replace(one, rebuilt=before[one.name].derivation != one.derivation)
@@ -203,11 +208,6 @@ def _rendered(root: Path, toolchain: Toolchain) -> Iterator[Path]:
         yield copy
 
 
-def _names(target: str) -> list[str]:
-    """Return what a plan of *target* shows: the components, and the target if it is none."""
-    return list(dict.fromkeys((*COMPONENTS, target)))
-
-
 def _plan(
     root: Path,
     target: str,
@@ -229,8 +229,8 @@ def _plan(
     here = {path: info for path, info in held.items() if path not in absent}
     lost = _gone(found[target], missing, held, here, nix)
     sizes = _Sizes(here, _in_caches([*missing.fetched, *lost], root, nix))
-    missing = _with_gone(missing, lost, found[target], sizes, nix)
-    components = [_component(found[name], missing, sizes, took) for name in _names(target)]
+    missing, lost = _with_gone(missing, lost, found[target], sizes, root, nix)
+    components = [_component(found[name], missing, sizes, took) for name in names(target)]
     known = {one.derivation for one in found.values()}
     checkouts = set(_SOURCE.findall((root / "nix" / "sources.nix").read_text()))
     # They come from git; Nix calls fetching them a build.
@@ -289,16 +289,32 @@ def _with_gone(
     lost: list[str],
     target: Output,
     sizes: _Sizes,
+    root: Path,
     nix: Nix,
-) -> store.Missing:
-    """Add what is gone from the disk to what is missing: a cache has it, or it is built."""
+) -> tuple[store.Missing, list[str]]:
+    """Add what is gone from the disk to what is missing: a cache has it, or it is built.
+
+    What is built for that is looked at in turn, as Nix takes its inputs to be there. Returned is
+    also all that is gone.
+    """
     if not lost:
-        return missing
+        return missing, lost
     by = ondisk.derivers(nix, lost, target.derivation)
-    fetched = [path for path in lost if path in sizes.there]
-    built = [by[path] for path in lost if path in by and path not in fetched]
-    return store.Missing(
-        list(dict.fromkeys([*missing.built, *built])), [*missing.fetched, *fetched]
+
+    def cached(paths: list[str]) -> Mapping[str, store.PathInfo]:
+        sizes.there.update(found := _in_caches(paths, root, nix))
+        return found
+
+    more = anew.made(
+        [by[path] for path in lost if path in by and path not in sizes.there], nix, cached
+    )
+    fetched = [path for path in (*lost, *more.fetched) if path in sizes.there]
+    return (
+        store.Missing(
+            list(dict.fromkeys([*missing.built, *more.built])),
+            list(dict.fromkeys([*missing.fetched, *fetched])),
+        ),
+        list(dict.fromkeys([*lost, *more.gone])),
     )
 
 

@@ -6,13 +6,15 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import queue
 import re
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +28,7 @@ _CREDENTIALS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?!git@)[^/@\s
 _SHORTEST_SECRET = 6
 _secrets: set[str] = set()
 
+_GRACE = 5.0  # seconds to clean up in
 # From Linux' prctl(2).
 _PR_SET_PDEATHSIG = 1
 
@@ -106,18 +109,23 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _end_group(process: subprocess.Popen[str]) -> None:
-    """End the process and all that it started; they share a process group.
+def _end_groups(processes: Sequence[subprocess.Popen[str]]) -> None:
+    """End processes and all that they started, which share a process group with each.
 
     First in a way that lets them clean up after themselves.
     """
+    left = list(processes)
     for kind in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, kind)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=5.0)
-            return
-    process.wait()
+        for process in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, kind)
+        until = time.monotonic() + _GRACE
+        for process in left:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=max(0.0, until - time.monotonic()))
+        left = [process for process in left if process.poll() is None]
+    for process in left:
+        process.wait()
 
 
 def run(
@@ -152,8 +160,76 @@ def run(
         ) from error
     finally:
         if process.returncode is None:
-            _end_group(process)
+            _end_groups([process])
     return Completed(words, process.returncode, mask(stdout), mask(stderr))
+
+
+def run_all(
+    argvs: Iterable[Sequence[str]], *, env: Mapping[str, str], at_a_time: int
+) -> Generator[tuple[int, Completed], None, None]:
+    """Run programs beside each other, and yield each that has ended: its number, what it printed.
+
+    Whoever stops asking, or is interrupted while waiting, has those that still run ended, with
+    all that they started; the generator has to be closed for that (`contextlib.closing`).
+
+    Raises:
+        TnpuError: a program is missing or could not be started.
+    """
+    all_of_them = _Beside(deque(enumerate(tuple(argv) for argv in argvs)), env)
+    count = len(all_of_them.waiting)
+    try:
+        for _ in range(min(at_a_time, count)):
+            threading.Thread(target=all_of_them.work, daemon=True).start()
+        for _ in range(count):
+            outcome = all_of_them.ended.get()
+            if isinstance(outcome, TnpuError):
+                raise outcome
+            yield outcome
+    finally:
+        all_of_them.end()
+
+
+@dataclass
+class _Beside:
+    """Programs that run beside each other.
+
+    Threads start them, since interrupts come to the main one: in its hands a program might have
+    been started that nobody knows of yet.
+    """
+
+    waiting: deque[tuple[int, tuple[str, ...]]]
+    env: Mapping[str, str]
+    running: dict[int, subprocess.Popen[str]] = field(default_factory=dict)
+    ended: queue.SimpleQueue[tuple[int, Completed] | TnpuError] = field(
+        default_factory=queue.SimpleQueue
+    )
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def work(self) -> None:
+        """Run one program after the other until none is waiting."""
+        while True:
+            with self.lock:
+                if not self.waiting:
+                    return
+                number, words = self.waiting.popleft()
+                try:
+                    process = _start(words, None, self.env, subprocess.DEVNULL, subprocess.PIPE)
+                except TnpuError as error:
+                    self.ended.put(error)
+                    return
+                self.running[number] = process
+            stdout, stderr = process.communicate()
+            with self.lock:
+                self.running.pop(number, None)
+            done = Completed(words, process.returncode, mask(stdout), mask(stderr))
+            self.ended.put((number, done))
+
+    def end(self) -> None:
+        """Start no more, and end those that run."""
+        with self.lock:
+            self.waiting.clear()
+            left = list(self.running.values())
+        _end_groups(left)
 
 
 @contextlib.contextmanager
@@ -179,7 +255,7 @@ def stream_stderr(
             yield process
         finally:
             if process.poll() is None:
-                _end_group(process)
+                _end_groups([process])
             if process.stderr is not None:
                 process.stderr.close()
 
@@ -218,7 +294,7 @@ def stream_stdout(
         finally:
             status = process.poll()
             if status is None:
-                _end_group(process)
+                _end_groups([process])
             listener.join(timeout=5.0)
     if status != 0:
         raise _failed(words[0], status, said)

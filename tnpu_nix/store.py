@@ -82,10 +82,10 @@ def path_infos(
     if not wanted:
         return {}
     argv = ["nix", "path-info", "--json", *(["--closure-size"] if closure else []), *wanted]
-    done = process.run([*argv, *(["--store", cache] if cache else [])], env=nix.environment())
     try:
+        done = process.run([*argv, *(["--store", cache] if cache else [])], env=nix.environment())
         answer = json.loads(done.stdout)
-    except ValueError:
+    except (ValueError, process.TimedOutError):
         return {}
     return {
         path: PathInfo(one["narSize"], one.get("closureSize"), one.get("downloadSize"))
@@ -124,13 +124,28 @@ def derivation_graph(derivations: Iterable[str], nix: Nix) -> dict[str, set[str]
     Raises:
         TnpuError: the store cannot be asked.
     """
-    argv = ["nix-store", "--query", "--graph", *derivations]
+    graph = reference_graph(derivations, nix)
+    return {
+        path: {one for one in needed if one.endswith(".drv")}
+        for path, needed in graph.items()
+        if path.endswith(".drv")
+    }
+
+
+def reference_graph(paths: Iterable[str], nix: Nix) -> dict[str, set[str]]:
+    """Return each path that *paths*, which are valid, refer to, and themselves → what it refers to.
+
+    Raises:
+        TnpuError: the store cannot be asked.
+    """
+    graph: dict[str, set[str]] = {path: set() for path in paths}
+    if not graph:
+        return graph
+    argv = ["nix-store", "--query", "--graph", *graph]
     done = process.run(argv, env=nix.environment(), timeout=None)
     if done.status != 0:
-        raise failure("asking for the graph of derivations", done.stderr)
-    graph: dict[str, set[str]] = {path: set() for path in derivations}
+        raise failure("asking for the graph of references", done.stderr)
     for needed, by in _EDGE.findall(done.stdout):
-        if needed.endswith(".drv"):
-            graph.setdefault(f"{_FOLDER}/{by}", set()).add(f"{_FOLDER}/{needed}")
-            graph.setdefault(f"{_FOLDER}/{needed}", set())
+        graph.setdefault(f"{_FOLDER}/{by}", set()).add(f"{_FOLDER}/{needed}")
+        graph.setdefault(f"{_FOLDER}/{needed}", set())
     return graph

@@ -121,7 +121,8 @@ def test_a_good_cache_makes_up_for_one_that_lies(lab: Lab, liar: str, mode: str)
     alone = lab.cache("pull", "pk", "--cache", bad)
     alone.failed_with(f"{bad}: {WORDS[mode]}")
     if "narinfo" in WORDS[mode] and "nix-cache-info" not in WORDS[mode]:
-        alone.failed_with("`tnpu-nix cache verify` names the paths")
+        command = f"tnpu-nix cache verify --cache {bad} --offline-profile --store {lab.reader}"
+        alone.failed_with(f"`{command}` names the paths")
     shown = json.loads(lab.cache("status", "pk", "--json", "--cache", bad).out)
     assert shown["caches"][0]["trouble"] or shown["outputs"][0]["damaged"] == [bad], shown
     assert not shown["outputs"][0]["caches"] and lab.empty()
@@ -239,4 +240,4 @@ def test_a_bad_cache_alone_is_named_with_what_to_do(lab: Lab) -> None:
     names = [one for one in referred[1].split() if not one.startswith(own)]
     (lab.folder / f"{names[0][:32]}.narinfo").unlink()
     pulled = lab.cache("pull", "spike", "--cache", lab.url)
-    pulled.failed_with(lab.url, "`tnpu-nix cache verify`")
+    pulled.failed_with(lab.url, f"`tnpu-nix cache verify --cache {lab.url} ")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeVar, cast
 
-from tnpu_nix import git, process
-from tnpu_nix.build import Activity, Built, Log, Watcher, run_logged
+from tnpu_nix import evaluated, git, plan, process, store
+from tnpu_nix.build import FAILED_AT, Activity, Built, Log, Watcher, run_logged
 from tnpu_nix.cache import local, narinfo, settings, stores
 from tnpu_nix.cache.access import Access
 from tnpu_nix.cache.pull import BROKE_OFF
@@ -20,6 +21,7 @@ from tnpu_nix.nix import Nix
 
 Result = TypeVar("Result")
 Say = Callable[[str], None]
+Prepare = Callable[[Sequence[str]], bool]
 # What Nix says when a cache claims to have a path, and does not give it whole.
 _REFUSED = re.compile(r"some substitutes for the outputs of derivation '([^']+\.drv)' failed")
 # What makes it give up all caches; which cache it is about, it does not say.
@@ -39,6 +41,21 @@ def _unwatched(running: dict[int, Activity], ended: Activity | None) -> None:
     pass
 
 
+def questions(
+    root: Path, target: str, nix: Nix, check: Callable[[], None] = lambda: None
+) -> list[str]:
+    """Return store paths to ask caches about before a build or a plan of *target*.
+
+    Args:
+        check: as for `evaluated.outputs`.
+
+    Raises:
+        TnpuError: the flake does not evaluate, or what *check* raises.
+    """
+    found = evaluated.outputs(root, plan.names(target), nix, check)
+    return list(dict.fromkeys(path for one in found.values() for path in one.paths.values()))
+
+
 def with_caches(
     build: Callable[[Nix], Result],
     caches: Sequence[Cache],
@@ -47,7 +64,8 @@ def with_caches(
     access: Access,
     say: Say,
     watch: Watcher = _unwatched,
-    prepare: Callable[[Nix], None] = lambda nix: None,
+    prepare: Prepare = lambda derivations: False,
+    asked: Sequence[str] = (),
 ) -> Result:
     """Run *build* with those caches that answer, and again without one that broke off in it.
 
@@ -58,13 +76,16 @@ def with_caches(
 
     Args:
         watch: told of the building of such paths.
-        prepare: called with a nix without caches before such a path is built: its sources may not
-            be there, as it was to be fetched.
+        prepare: called with the derivations that such a path is built by, before they are, since
+            it was to be fetched; puts those that are sources into the store, if it has to, and
+            returns whether there were any.
+        asked: store paths that every cache is asked about first. Nix itself would wait without
+            end for one that answers a byte now and then.
 
     Raises:
         TnpuError: the build failed, and not for a cache.
     """
-    live = stores.answering(stores.ask_all(caches, [], nix, access), say)
+    live = stores.answering(stores.ask_all(caches, asked, nix, access), say)
     run = _Run(keys, nix, access, say, watch, live, Teller(say, "taken from elsewhere, or built"))
     while True:
         try:
@@ -91,25 +112,37 @@ class _Run:
     first: TnpuError | None = None  # of those that no cache in particular is to blame for
     trials: list[list[Cache]] | None = None  # sets of caches still to be tried
     answering: list[Cache] = field(default_factory=list)  # before the first of them
+    prepared: list[str] = field(default_factory=list)  # derivations, after they had failed
     made: list[Activity] = field(default_factory=list)  # what was built in their place
 
     def reading(self, fallback: bool) -> Nix:
         return settings.reading(self.nix, self.live, self.keys, self.access, "extra-", fallback)
 
-    def after(self, error: TnpuError, prepare: Callable[[Nix], None]) -> None:
+    def after(self, error: TnpuError, prepare: Prepare) -> None:
         """Make ready for another try, or raise if there is nothing left to be tried."""
         said = f"{error.said} {error.what}"
-        if self.leave_out(said):
+        if self.leave_out(said) or self.fetch_sources(said, prepare):
             return
         refused = _REFUSED.findall(said)
         if refused and not self.fallback:
-            prepare(self.nix)
-            # If that did not do: whatever else is not given is built, with what refers to it.
-            self.fallback = not self.make_up_for(refused)
+            if not self.make_up_for(refused, prepare):
+                # Whatever else is not given is built, with what refers to it.
+                prepare(self._planned(refused, self.nix))
+                self.fallback = True
             return
         self.first = self.first or error
         if not self.try_others(said):
             raise self.first from None
+
+    def fetch_sources(self, said: str, prepare: Prepare) -> bool:
+        """Have the sources fetched that nix failed to; return whether there were any.
+
+        Of what a cache has with a signature that nobody trusts, Nix says that it would be fetched,
+        and then goes on to build it.
+        """
+        new = [one for one in FAILED_AT.findall(said) if one not in self.prepared]
+        self.prepared += new
+        return prepare(new)
 
     def leave_out(self, said: str) -> bool:
         """Leave out the caches that a failure of nix is about; return whether there were any."""
@@ -144,7 +177,7 @@ class _Run:
         self.say(f"trying without {bad}: nix failed, and does not say at which cache")
         return True
 
-    def make_up_for(self, derivations: Sequence[str]) -> bool:
+    def make_up_for(self, derivations: Sequence[str], prepare: Prepare) -> bool:
         """Build what the caches have damaged of the outputs of *derivations*, or of their closures.
 
         Returns:
@@ -152,7 +185,8 @@ class _Run:
         """
         new = [one for one in self._refused(derivations) if self.tell.damaged(*one)]
         # All of them, also after one that fails.
-        built = [self._build(path, derivations) for path in dict.fromkeys(path for path, _ in new)]
+        paths = dict.fromkeys(path for path, _ in new)
+        built = [self._build(path, derivations, prepare) for path in paths]
         return bool(built) and all(built)
 
     def _refused(self, derivations: Sequence[str]) -> list[tuple[str, str]]:
@@ -167,7 +201,7 @@ class _Run:
         valid = local.valid(self.nix, list({one.path for one in fetched}))
         return [(one.path, one.source) for one in fetched if one.path not in valid]
 
-    def _build(self, path: str, derivations: Sequence[str]) -> bool:
+    def _build(self, path: str, derivations: Sequence[str], prepare: Prepare) -> bool:
         """Build the derivation, one that *derivations* depend on, that has *path* as an output."""
         name = derivation_name(path)
         for needed in _query(self.nix, "--requisites", derivations):
@@ -176,10 +210,22 @@ class _Run:
             if not needed.endswith(".drv") or not named_so:
                 continue
             if path in _query(self.nix, "--outputs", [needed]):
+                prepare([needed, *self._inputs_to_build(needed)])
                 status, log = self._run(["nix-store", "--realise", needed], fallback=True)
                 self.made += log.finished
                 return status == 0
         return False
+
+    def _inputs_to_build(self, derivation: str) -> list[str]:
+        inputs = _query(self.nix, "--references", [derivation])
+        return self._planned([one for one in inputs if one.endswith(".drv")], self.reading(False))
+
+    def _planned(self, derivations: Sequence[str], nix: Nix) -> list[str]:
+        """Return what that nix would build to have these."""
+        if not derivations:
+            return []
+        argv = ["nix-store", "--realise", *derivations]
+        return store.dry_run(argv, nix, "planning what a cache does not give").built
 
     def _run(self, argv: list[str], fallback: bool) -> tuple[int | None, Log]:
         log = Log(self.watch)

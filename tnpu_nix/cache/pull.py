@@ -26,8 +26,9 @@ _NOT_OBEYED = re.compile(
 )
 BROKE_OFF = re.compile(r"unable to download|is disabled|curl error|transfer of")
 _NO_FAULT_OF_A_CACHE = re.compile(r"No space left on device|disk is full|Read-only file system")
-_VERIFY = "`tnpu-nix cache verify` names the paths, and the command that mends them"
-# What nix says, what it means of the caches at {where}, and what to do; the first that fits counts.
+_VERIFY = "{verify} names the paths, and the command that mends them"
+# What nix says, what it means of the caches at {where}, and what to do, where {verify} is the
+# command that looks at them; the first that fits counts.
 _CAUSES = (
     (
         _NOT_OBEYED.pattern,
@@ -38,7 +39,7 @@ _CAUSES = (
         "is not signed by any of the keys|lacks a valid signature|signature is not valid",
         "what {where} has is not signed by a key that pins.toml trusts; it was not taken",
         "if you trust its owner, put the public key into [cache] public-keys; "
-        "`tnpu-nix cache verify` says which paths it is about",
+        "{verify} says which paths it is about",
     ),
     (
         r"is incomplete|does not exist in binary cache|\.narinfo' is corrupt",
@@ -123,7 +124,7 @@ class Puller:
     ) -> list[Cache]:
         """Return the caches that answer; raise if one of the *missing* paths is in none."""
         answers = stores.ask_all(caches, asked, self.nix, self.access)
-        _refuse_to_build(outputs, missing, answers)
+        _refuse_to_build(outputs, missing, answers, self.nix)
         return stores.answering(answers, self.say)
 
     def _fetch_anew(
@@ -132,7 +133,8 @@ class Puller:
         for reason, those in (("gone from the disk", gone), ("altered on the disk", altered)):
             for path in those:
                 self.say(f"{path} is {reason} although Nix has it in its books; fetching it anew")
-        if lost := fetch_anew([*gone, *altered], caches, self.keys, self.nix, self.access):
+        wanted = [*gone, *altered]
+        if lost := fetch_anew(wanted, caches, self.keys, self.nix, self.access, self.say):
             raise beyond_caches(f"no cache gave this whole: {', '.join(lost)}", lost, self.nix)
 
     def _fetch(self, paths: Sequence[str], caches: Sequence[Cache]) -> None:
@@ -156,7 +158,7 @@ class Puller:
                 self._sweep(log)
                 if not failing and _may_be_of_one(log) and self._without_one(paths, live):
                     return
-                raise _failed(log, live)
+                raise _failed(log, live, self.nix)
             for one in failing:
                 self.say(f"going on without {one.address}: {reason}")
             live = others
@@ -212,7 +214,7 @@ class Puller:
 
 
 def _refuse_to_build(
-    outputs: dict[str, list[str]], missing: Sequence[str], answers: Sequence[Answer]
+    outputs: dict[str, list[str]], missing: Sequence[str], answers: Sequence[Answer], nix: Nix
 ) -> None:
     """Raise if an output is in no cache, before anything is fetched."""
     had = {path for one in answers for path, info in one.found.items() if info and not info.fault}
@@ -231,10 +233,19 @@ def _refuse_to_build(
         what, hint = "no cache can be used", "check the network, the netrc file and the URLs above"
     else:
         what = f"in no cache: {', '.join(lost)}"
-        hint = "`tnpu-nix build` and `tnpu-nix cache push`, where it may be built, put it there"
+        hint = _to_be_pushed(list(lost), answers[0].cache, nix)
         if any((info := one.found.get(path)) and info.fault for one in answers for path in wanted):
-            hint = _VERIFY
+            hint = _VERIFY.format(verify=nix.words("cache", "verify"))
     raise TnpuError(f"{what}; nothing was built or fetched", hint, tuple(details))
+
+
+def _to_be_pushed(names: Sequence[str], one: Cache, nix: Nix) -> str:
+    """Return the hint about outputs that no cache has: the commands that put them into one."""
+    # The image, which is what a build makes by default, holds what else is pulled.
+    builds = [nix.words("build", *([] if "tnpu-image" in names else [name])) for name in names]
+    to = ["--to", one.url] if nix.caches else []
+    commands = [*dict.fromkeys(builds), nix.words("cache", "push", *names, *to)]
+    return f"{', '.join(commands)}, where it may be built and with the signing key, put it there"
 
 
 def _lacks(answer: Answer, paths: Sequence[str]) -> str:
@@ -254,7 +265,7 @@ def _may_be_of_one(log: Log) -> bool:
     return not _NO_FAULT_OF_A_CACHE.search(said) and not _NOT_OBEYED.search(said)
 
 
-def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
+def _failed(log: Log, caches: Sequence[Cache], nix: Nix) -> TnpuError:
     said = _said(log)
     details = tuple(dict.fromkeys(line.strip()[:300] for line in said.splitlines() if line.strip()))
     tail = details[-6:]
@@ -262,5 +273,6 @@ def _failed(log: Log, caches: Sequence[Cache]) -> TnpuError:
     if not _NO_FAULT_OF_A_CACHE.search(said):
         for pattern, what, hint in _CAUSES:
             if re.search(pattern, said):
-                return TnpuError(what.format(where=where), hint, tail)
+                verify = nix.words("cache", "verify")
+                return TnpuError(what.format(where=where), hint.format(verify=verify), tail)
     return failure("pulling", said, tail)

@@ -122,7 +122,9 @@ def push(
         TnpuError: the cache cannot be used or is full, or a path is not to be read here, or is not
             what it was when it was built.
     """
-    checking = settings.checking(nix, [target.public_key] if target.public_key else [], access)
+    trusted = [target.public_key] if target.public_key else []
+    checking = settings.checking(nix, trusted, access)
+    writing = settings.writing(nix, trusted, access)
     closure = _closure(paths, checking)
     try:
         with _prepared(target, now, closure, access, say):
@@ -133,7 +135,7 @@ def push(
                 bad += _altered_there(target.cache, rest, checking, say)
             missing = [path for path in closure if path not in there]
             _refuse_altered([*missing, *bad], closure, now, checking)
-            to_do = _Missing(dict.fromkeys(missing), closure, there, target, checking, watch)
+            to_do = _Missing(dict.fromkeys(missing), closure, there, target, writing, watch)
             return _upload(paths, bad, to_do, access, say)
     except UnavailableError as error:
         raise _unavailable(target.cache, str(error)) from error

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tnpu_nix import process
 from tnpu_nix.cache import local, settings
-from tnpu_nix.cache.access import Access
+from tnpu_nix.cache.access import Access, UnavailableError
 from tnpu_nix.cache.stores import Cache
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix
 
 
 def fetch_anew(
-    paths: Sequence[str], caches: Sequence[Cache], keys: Sequence[str], nix: Nix, access: Access
+    paths: Sequence[str],
+    caches: Sequence[Cache],
+    keys: Sequence[str],
+    nix: Nix,
+    access: Access,
+    say: Callable[[str], None],
 ) -> list[str]:
     """Replace valid *paths* by what caches have of them; return those that no cache gave whole.
+
+    A cache that stops answering is named, and not asked for the next path.
 
     `nix-store --repair-path` would go on to build what it cannot fetch. In a store of its own that
     harms: Nix 2.8 looks for the inputs below /nix/store, takes all of them for missing, and begins
     to replace them.
     """
     lost = []
+    live = list(caches)
     for path in paths:
-        whole = [one for one in caches if _gives(one, path, keys, nix, access)]
+        whole = []
+        for one in list(live):
+            try:
+                if _gives(one, path, keys, nix, access):
+                    whole.append(one)
+            except UnavailableError as error:
+                live.remove(one)
+                say(f"going on without {one.address}: {error}")
         if not whole or not _replace(path, settings.reading(nix, whole, keys, access)):
             lost.append(path)
     return lost
@@ -34,10 +49,16 @@ def _gives(one: Cache, path: str, keys: Sequence[str], nix: Nix, access: Access)
     """Tell whether a cache has a path whole and signed, by a download of it.
 
     Nix removes what it is to repair before it fetches, and does not put it back if that fails.
+
+    Raises:
+        UnavailableError: the cache was silent for too long.
     """
     argv = ["nix", "store", "verify", "--store", one.url, path]
     checking = settings.checking(nix, keys, access)
-    return process.run(argv, env=checking.environment(), timeout=None).status == 0
+    done = process.run(argv, env=checking.environment(), timeout=None)
+    if settings.STALLED.search(done.stderr):
+        raise UnavailableError(settings.STOPPED.format(path=path))
+    return done.status == 0
 
 
 def _replace(path: str, nix: Nix) -> bool:

@@ -17,6 +17,11 @@ KINDS = ("user", "ci", "daemon")
 # Without these Nix waits for minutes for a server that is silent, and tries five times.
 _PATIENCE = ("connect-timeout = 5", "stalled-download-timeout = 30", "download-attempts = 2")
 
+# What curl says, by way of nix, of a server that is silent for so long, and what we say.
+STALLED = re.compile(r"Timeout was reached|Operation too slow|Operation timed out")
+STOPPED = "it stopped answering in the download of {path}"
+_UPLOADING = 6  # times the time-out: how long a server may take to answer an upload
+
 
 def trusting(keys: Sequence[str], extra: str = "") -> tuple[str, ...]:
     """Return the lines by which Nix takes what these keys signed, and looks instead of remembering.
@@ -61,9 +66,7 @@ def reading(
     lines = [
         f"{extra}substituters = {' '.join(one.url for one in caches)}",
         *trusting(keys, extra),
-        f"connect-timeout = {max(1, round(access.timeout))}",
-        f"stalled-download-timeout = {max(1, round(access.timeout))}",
-        "download-attempts = 1",
+        *_limits(access.timeout, 1),
         f"fallback = {'true' if fallback else 'false'}",
     ]
     return _with_netrc(replace(nix, config=(*nix.config, *lines)), access)
@@ -71,8 +74,27 @@ def reading(
 
 def checking(nix: Nix, keys: Sequence[str], access: Access) -> Nix:
     """Return *nix* as it looks into a cache that it is given by URL."""
-    lines = (*trusting(keys), "download-attempts = 2", f"connect-timeout = {round(access.timeout)}")
+    lines = (*trusting(keys), *_limits(access.timeout, 2))
     return _with_netrc(replace(nix, config=(*nix.config, *lines)), access)
+
+
+def writing(nix: Nix, keys: Sequence[str], access: Access) -> Nix:
+    """Return *nix* as it uploads to a cache that it is given by URL.
+
+    A server may be silent while it puts a large file, which has been sent whole, into its place.
+    """
+    lines = (*trusting(keys), *_limits(_UPLOADING * access.timeout, 2))
+    return _with_netrc(replace(nix, config=(*nix.config, *lines)), access)
+
+
+def _limits(timeout: float, attempts: int) -> tuple[str, ...]:
+    """Return the lines by which Nix gives up on a server; else it waits for five minutes, twice."""
+    seconds = max(1, round(timeout))
+    return (
+        f"connect-timeout = {seconds}",
+        f"stalled-download-timeout = {seconds}",
+        f"download-attempts = {attempts}",
+    )
 
 
 def _with_netrc(nix: Nix, access: Access) -> Nix:

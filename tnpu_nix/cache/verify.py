@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from tnpu_nix import process
@@ -80,7 +80,10 @@ def verify_cache(
     faults += [Fault(path, reason) for path, reason in bad.items()]
     good = [path for path in walked.infos if path not in bad]
     say(f"checking {len(good)} paths in {one.address}")
-    faults += check(["--store", one.url], good, checking)
+    try:
+        faults += check(["--store", one.url], good, checking)
+    except UnavailableError as error:
+        return Verified(one.url, 0, absent, [], str(error))
     return Verified(one.url, len(walked.infos), absent, sorted(faults, key=lambda f: f.path))
 
 
@@ -156,16 +159,21 @@ def check(where: Sequence[str], paths: Sequence[str], nix: Nix) -> list[Fault]:
     """Return what `nix store verify` finds wrong with *paths*, the store named by *where*.
 
     Each is checked by itself: nix's errors do not say which of several paths they mean.
+
+    Raises:
+        UnavailableError: a cache was silent for too long. It would be so for each path.
     """
 
-    def look(path: str) -> Fault | None:
-        argv = ["nix", "store", "verify", *where, path]
-        done = process.run(argv, env=nix.environment(), timeout=None)
-        reason = _reason(done.status, done.stderr)
-        return None if reason is None else Fault(path, reason)
-
-    with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        return [fault for fault in pool.map(look, paths) if fault is not None]
+    argvs = (["nix", "store", "verify", *where, path] for path in paths)
+    reasons: dict[int, str] = {}
+    running = process.run_all(argvs, env=nix.environment(), at_a_time=_AT_A_TIME)
+    with contextlib.closing(running):
+        for number, done in running:
+            if settings.STALLED.search(done.stderr):
+                raise UnavailableError(settings.STOPPED.format(path=paths[number]))
+            if (reason := _reason(done.status, done.stderr)) is not None:
+                reasons[number] = reason
+    return [Fault(paths[number], reasons[number]) for number in sorted(reasons)]
 
 
 def _reason(status: int, stderr: str) -> str | None:

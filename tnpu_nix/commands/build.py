@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import click
@@ -11,8 +12,9 @@ from tnpu_nix import flake, history, ondisk, pinsfile, restore, sources
 from tnpu_nix.build import Built, Watcher
 from tnpu_nix.cache import roots, stores
 from tnpu_nix.cache.access import Access, netrc_file
-from tnpu_nix.cache.building import with_caches
+from tnpu_nix.cache.building import questions, with_caches
 from tnpu_nix.commands.common import error_console, nix_of, root_of, say, store_option
+from tnpu_nix.errors import TnpuError
 from tnpu_nix.nix import Nix, check_version
 from tnpu_nix.pins import Toolchain
 from tnpu_nix.progress import watching
@@ -41,7 +43,6 @@ def build(
     check_version(nix)
     builds.check_generated(root, toolchain)
     sources.check_hashes(toolchain, nix)
-    builds.fetch_sources(root, toolchain, target, nix, say)
     try:
         with watching(error_console, history.load(root)) as watch:
             built = _build(root, toolchain, target, nix, watch, caches)
@@ -56,10 +57,15 @@ def _build(
     root: Path, toolchain: Toolchain, target: str, nix: Nix, watch: Watcher, caches: bool
 ) -> Built:
     def make(using: Nix) -> Built:
+        # By what the caches have, and not by what the store has: they may lie out of reach.
+        builds.fetch_sources(root, toolchain, target, nix, say, using)
         return restore.build(root, toolchain, target, using, watch, say)
 
     if not caches:
         return make(nix)
+    asked: list[str] = []
+    with contextlib.suppress(TnpuError):  # which the build meets too, and may get over
+        asked = questions(root, target, nix)
     return with_caches(
         make,
         [stores.cache(url) for url in toolchain.cache.substituters],
@@ -68,5 +74,6 @@ def _build(
         Access(netrc=netrc_file(None)),
         say,
         watch,
-        lambda plain: builds.fetch_sources(root, toolchain, target, plain, say),
+        lambda derivations: builds.fetch_sources_of(derivations, toolchain, nix, say),
+        asked,
     )

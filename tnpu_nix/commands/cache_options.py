@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,7 +90,13 @@ def session_of(
     urls: tuple[str, ...] = (),
     keys: tuple[str, ...] = (),
 ) -> Session:
-    nix, root = nix_of(store, offline_profile), root_of(context)
+    named = [*(("--cache", url) for url in urls), *(("--public-key", key) for key in keys)]
+    nix = replace(
+        nix_of(store, offline_profile),
+        caches=tuple(word for pair in named for word in pair),
+        netrc=None if netrc is None else netrc.absolute(),
+    )
+    root = root_of(context)
     access = Access(timeout, netrc_file(netrc))
     now = current(root, nix)
     caches = [cache_of(url) for url in urls or now.substituters]

@@ -68,7 +68,7 @@ def plan(
     def make(using: Nix) -> plans.Plan:
         return _plan(root, target, bumped, using, needs)
 
-    made = _with_caches(root, nix, make) if caches else make(nix)
+    made = _with_caches(root, target, nix, make) if caches else make(nix)
     if picture is not None:
         # Here and not above: no other use of the command needs what draws.
         from tnpu_nix import graph
@@ -78,25 +78,33 @@ def plan(
     click.echo(json.dumps(_plain(made), indent=2) if as_json else "\n".join(plans.lines(made)))
 
 
-def _with_caches(root: Path, nix: Nix, make: Callable[[Nix], plans.Plan]) -> plans.Plan:
+def _with_caches(
+    root: Path, target: str, nix: Nix, make: Callable[[Nix], plans.Plan]
+) -> plans.Plan:
     """Make a plan with the caches that a build would go on with."""
     from tnpu_nix import pinsfile
     from tnpu_nix.cache import stores
     from tnpu_nix.cache.access import Access, netrc_file
-    from tnpu_nix.cache.building import with_caches
+    from tnpu_nix.cache.building import questions, with_caches
 
     its = pinsfile.load(root / pinsfile.FILE_NAME).cache
     caches = [stores.cache(url) for url in its.substituters]
-    return with_caches(make, caches, its.public_keys, nix, Access(netrc=netrc_file(None)), say)
+    access = Access(netrc=netrc_file(None))
+    asked = questions(root, target, nix, lambda: _check(root, nix))
+    return with_caches(make, caches, its.public_keys, nix, access, say, asked=asked)
+
+
+def _check(root: Path, nix: Nix) -> None:
+    # Loaded while nix evaluates: it takes as long as a small evaluation does.
+    from tnpu_nix import build, pinsfile
+
+    check_version(nix)
+    build.check_generated(root, pinsfile.load(root / pinsfile.FILE_NAME))
 
 
 def _plan(root: Path, target: str, bumped: tuple[str, ...], nix: Nix, needs: bool) -> plans.Plan:
     def check() -> None:
-        # Loaded while nix evaluates: it takes as long as a small evaluation does.
-        from tnpu_nix import build, pinsfile
-
-        check_version(nix)
-        build.check_generated(root, pinsfile.load(root / pinsfile.FILE_NAME))
+        _check(root, nix)
 
     if not bumped:
         return plans.plan(root, target, nix, check, needs=needs)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tnpu_nix import build, history, restore, sources
 from tnpu_nix.build import Built
 from tnpu_nix.cache import roots, stores
 from tnpu_nix.cache.access import Access, netrc_file
-from tnpu_nix.cache.building import with_caches
+from tnpu_nix.cache.building import questions, with_caches
 from tnpu_nix.errors import TnpuError
 from tnpu_nix.images import push as image_push
 from tnpu_nix.images.ensured import Ensured
@@ -33,18 +33,21 @@ def make(
     """
     sources.check_hashes(toolchain, nix)
 
-    def fetch_sources(using: Nix) -> None:
-        build.fetch_sources(root, toolchain, STREAM, using, say)
+    def prepare(derivations: Sequence[str]) -> bool:
+        return build.fetch_sources_of(derivations, toolchain, nix, say)
 
     def run(using: Nix) -> Built:
-        fetch_sources(using)
+        build.fetch_sources(root, toolchain, STREAM, nix, say, using)
         return restore.build(root, toolchain, STREAM, using, watch, say)
 
+    asked: list[str] = []
+    with contextlib.suppress(TnpuError):  # which the build meets too, and may get over
+        asked = questions(root, STREAM, nix)
     caches = [stores.cache(url) for url in toolchain.cache.substituters]
     access = Access(netrc=netrc_file(None))
     try:
         keys = toolchain.cache.public_keys
-        built = with_caches(run, caches, keys, nix, access, say, watch, fetch_sources)
+        built = with_caches(run, caches, keys, nix, access, say, watch, prepare, asked)
     finally:
         # After a failure too: the LLVM that is built by then must not be collected.
         roots.keep_if_possible(root, nix, say)
