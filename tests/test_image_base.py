@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
@@ -20,10 +19,11 @@ from packageurl import PackageURL
 from tests import altered
 from tests.altered import file
 from tests.base_lab import Lab, copy_to, digest, image, lab, publish, verified
-from tests.conftest import REPOSITORY, Demo, Edit, Project, environment
-from tests.nix import evaluate
-from tnpu_nix import pinsfile
+from tests.conftest import Demo, Project, environment
+from tnpu_nix import build, pinsfile
 from tnpu_nix.images import archive
+from tnpu_nix.nix import Nix
+from tnpu_nix.registry import credentials
 
 __all__ = ["image", "lab"]  # fixtures
 
@@ -290,6 +290,20 @@ def test_a_build_that_may_not_fetch_the_base_says_how_to_log_in(lab: Lab, tmp_pa
         done.failed_with("skopeo failed", f"`skopeo login {lab.hub.host}`", "TNPU_REGISTRY_USER")
 
 
+def test_a_build_with_nixpkgs_fetches_a_base_that_needs_a_password(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pullImage would have none. Of such a build only this part can be had here."""
+    monkeypatch.setattr(credentials, "_host", None)
+    toolchain, nix = pinsfile.load(lab.project.pins), Nix(tmp_path / "store")
+    to_build = [f"/nix/store/{'a' * 32}-{lab.base.archive_name}.drv"]
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "none"))
+    assert not build.fetch_sources_of(to_build, toolchain, nix, print)
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(lab.hub.auth_file))
+    assert build.fetch_sources_of(to_build, toolchain, nix, print)
+    assert list((tmp_path / "store/nix/store").glob(f"*-{lab.base.archive_name}"))
+
+
 def test_a_bump_that_fails_leaves_everything_as_it_was(
     lab: Lab, demo: Demo, tmp_path: Path
 ) -> None:
@@ -341,48 +355,3 @@ def test_the_password_of_our_registry_is_not_that_of_the_base(
     env["REGISTRY_AUTH_FILE"] = str(lab.hub.auth_file)
     done = project.run("bump", "base", f"{lab.name}:v1", env=env)
     assert done.status == 0, done
-
-
-def test_a_base_with_too_many_layers_or_a_wrong_name_is_a_fault(
-    project: Project, edit: Edit
-) -> None:
-    table = f"""
-[image.base]
-image = "lab/torchsim_base"
-digest = "sha256:{"0" * 64}"
-hash = "sha256-{"A" * 43}="
-layers = 60
-"""
-    project.pins.write_text(project.pins.read_text() + table)
-    done = project.run("generate")
-    done.failed_with("fault")
-    assert "docker.io/lab/torchsim_base" in done.err
-    edit('"lab/torchsim_base"', '"ghcr.io/lab/torchsim_base"')
-    done = project.run("generate")
-    done.failed_with("fault")
-    assert "max-layers is 64, of which the base has 60" in done.err
-    edit("layers = 60", "layers = 40")
-    assert project.run("generate").status == 0
-
-
-def test_the_base_is_an_argument_of_a_package_set_that_is_not_hostpkgs(
-    project: Project, tmp_path: Path
-) -> None:
-    values = {"image": "ghcr.io/lab/base", "tag": "v1", "layers": 3}
-    values |= {"digest": f"sha256:{'0' * 64}", "hash": f"sha256-{'A' * 43}="}
-    changes = {("image", "base", key): value for key, value in values.items()}
-    project.pins.write_text(pinsfile.edit(project.pins.read_text(), changes))
-    assert project.run("generate").status == 0
-    surface = REPOSITORY / "tests" / "surface.nix"
-    expression = f"""
-      let given = (import {project.root}/nix (import {surface})).tnpu-image.arguments; in
-      {{ inherit (given.fromImage) arguments; inherit (given) extraCommands; }}
-    """
-    found: Any = evaluate(expression, tmp_path / "eval")
-    assert found["arguments"] == {
-        "imageName": values["image"],
-        "imageDigest": values["digest"],
-        "hash": values["hash"],
-        "finalImageTag": values["tag"],
-    }
-    assert "etc/passwd" not in found["extraCommands"]

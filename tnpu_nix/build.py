@@ -15,7 +15,7 @@ from tnpu_nix.errors import TnpuError
 from tnpu_nix.flake import derivation_name
 from tnpu_nix.images import base
 from tnpu_nix.nix import Nix, failure
-from tnpu_nix.pins import Pin, Toolchain
+from tnpu_nix.pins import Base, Pin, Toolchain
 from tnpu_nix.repository import checkout_name
 from tnpu_nix.sources import fetch
 from tnpu_nix.terminal import uncoloured
@@ -205,7 +205,7 @@ def fetch_sources(
     Raises:
         TnpuError: a source is not to be had, or its hash is not the one in pins.toml.
     """
-    if not _ours(toolchain, nix):
+    if not _ours(toolchain, nix) and _our_base(toolchain, nix) is None:
         return
     with flake.copied(root) as copy:
         argv = ["nix", "build", *flake.installable(nix, copy, target), "--no-link"]
@@ -221,7 +221,7 @@ def fetch_sources_of(
     Returns whether there were any.
 
     In the offline profile, whose builds have no network, that is all of them; else those for
-    which a sandboxed build has no credentials.
+    which a sandboxed build has no credentials. The image's base is among them.
 
     Raises:
         TnpuError: a source is not to be had, or its hash is not the one in pins.toml.
@@ -231,10 +231,18 @@ def fetch_sources_of(
     wanted = [name for name, pin in pins if checkout_name(pin.url, pin.rev) in planned]
     for name in wanted:
         fetch(toolchain, name, nix, say)
-    if nix.offline_profile and (laid := toolchain.image.base) and laid.archive_name in planned:
+    if (laid := _our_base(toolchain, nix)) and laid.archive_name in planned:
         base.fetch(toolchain, nix, say)
         return True
     return bool(wanted)
+
+
+def _our_base(toolchain: Toolchain, nix: Nix) -> Base | None:
+    """Return the image's base if Nix cannot fetch it; None, too, if there is none."""
+    laid = toolchain.image.base
+    if laid is None or nix.offline_profile or base.has_credentials(toolchain, laid):
+        return laid
+    return None
 
 
 def _ours(toolchain: Toolchain, nix: Nix) -> dict[str, Pin]:

@@ -147,18 +147,21 @@ def bump(
         new_text = _edited(text, moves, laid)
         updated = pinsfile.parse(new_text)
         found = project.differences(root, updated)
-        files = [pinsfile.FILE_NAME] if new_text != text else []
+        files = [] if new_text == text else [pinsfile.FILE_NAME]
         files += [one.path for one in found]
         said = _findings(updated, moves, nix)
-        bumped = Bumped(moves, files, said, not dry_run, updated, base=laid)
+        bumped = Bumped(moves, files, said, not dry_run, updated, laid)
         if commit:
             git.check_clean(root, files or list(project.OWN))
-        if dry_run:
-            return bumped
-        project.write(root, found, new_text if new_text != text else None)
-        if commit and files:
-            git.commit(root, files, bumped.message())
+        if not dry_run:
+            project.write(root, found, new_text if new_text != text else None)
+            _commit(root, bumped if commit else None)
     return bumped
+
+
+def _commit(root: Path, bumped: Bumped | None) -> None:
+    if bumped is not None and bumped.files:
+        git.commit(root, bumped.files, bumped.message())
 
 
 def _edited(text: str, moves: Sequence[Move], laid: base.Moved | None) -> str:

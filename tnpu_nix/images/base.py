@@ -18,6 +18,7 @@ from tnpu_nix.images.nar import sri
 from tnpu_nix.nix import Nix
 from tnpu_nix.pins import Base, Toolchain
 from tnpu_nix.registry import credentials, reference
+from tnpu_nix.registry.credentials import Credentials
 from tnpu_nix.registry.reference import Reference
 
 NAME = "base"
@@ -122,6 +123,20 @@ def fetch(toolchain: Toolchain, nix_: Nix, say: Say) -> None:
         )
 
 
+def has_credentials(toolchain: Toolchain, base: Base) -> bool:
+    """Tell whether we have credentials for a base's registry; pullImage's sandbox has none.
+
+    Raises:
+        TnpuError: an auth file cannot be read.
+    """
+    return _credentials(toolchain, reference.parse(base.image)) is not None
+
+
+def _credentials(toolchain: Toolchain, named: Reference) -> Credentials | None:
+    credentials.bind(_owner(toolchain, named))
+    return credentials.find(named)
+
+
 def _prefetch(toolchain: Toolchain, base: Base, nix_: Nix, say: Say) -> str:
     """Put the archive into the store as pullImage does, and return its SRI hash.
 
@@ -184,8 +199,7 @@ def _auth_file(toolchain: Toolchain, base: Base) -> Iterator[dict[str, str]]:
     They lie in memory: a command that is killed leaves no file with a password.
     """
     named = reference.parse(base.image)
-    credentials.bind(_owner(toolchain, named))
-    known = credentials.find(named)
+    known = _credentials(toolchain, named)
     if known is None or known.is_token:
         yield {}  # skopeo looks at the same files as we do
         return
