@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that need the demo come last: while one process makes it, others have work to do."""
+    late = {item.path for item in items if "demo" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path in late)
+
+
 @dataclass
 class Project:
     """A project in a folder of its own, and the command run in it."""

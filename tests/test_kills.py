@@ -63,17 +63,17 @@ def kill_at_random(project: Project, there: Sequence[str], back: Sequence[str], 
 def test_a_killed_bump(pinned: Project, repository: GitRepository) -> None:
     revs = (repository.git("rev-parse", "HEAD"), repository.commit("second"))
     there, back = (["bump", "spike", rev] for rev in reversed(revs))
-    kill_at_random(pinned, there, back, 35)
+    kill_at_random(pinned, there, back, 24)
 
 
 def test_a_killed_bump_that_takes_llvm_along(trio: Trio) -> None:
     there, back = (["bump", "triton", rev, "--follow"] for rev in reversed(trio.triton))
-    kill_at_random(trio.project, there, back, 25)
+    kill_at_random(trio.project, there, back, 16)
 
 
 def test_a_killed_import(pinned: Project, repository: GitRepository) -> None:
     revs = {"old": repository.git("rev-parse", "HEAD"), "new": repository.commit("second")}
     for name, rev in revs.items():
         (pinned.root / f"{name}.env").write_text(f"export SPIKE_SHA={rev}\n")
-    kill_at_random(pinned, ["import", "new.env"], ["import", "old.env"], 25)
+    kill_at_random(pinned, ["import", "new.env"], ["import", "old.env"], 16)
     assert pinned.pin().rev == revs["new"]

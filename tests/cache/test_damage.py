@@ -16,6 +16,7 @@ from tests.cache.conftest import Lab, edit, nix
 from tests.cache.test_faults import DAMAGES, forge
 from tests.cache.web import Nginx
 from tests.conftest import Ran
+from tests.nix import take
 from tnpu_nix import build as builds
 from tnpu_nix import pinsfile
 from tnpu_nix.cache import local
@@ -48,9 +49,7 @@ def flip_nar(lab: Lab, output: str = "pk") -> None:
 def workshop(filled: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store that has all that pk is built with, and pk."""
     store = tmp_path_factory.mktemp("workshop") / "store"
-    words = ("build", "pk", "--offline-profile")
-    built = filled.project.run(*words, env=filled.env(store))
-    assert built.status == 0, built.err
+    take(filled.project, Nix(store, offline_profile=True), filled.builder, "pk")
     return store
 
 
