@@ -242,7 +242,14 @@ def answered_by(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[st
         def log_message(self, *_arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with served_by(Handler) as host:
+        yield host
+
+
+@contextlib.contextmanager
+def served_by(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve on a free port until the block ends, which gets host and port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

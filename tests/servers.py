@@ -116,7 +116,7 @@ def _backend(handler: BaseHTTPRequestHandler, state: GitServer) -> None:
         "HTTP_CONTENT_ENCODING": handler.headers.get("Content-Encoding", ""),
         "HTTP_GIT_PROTOCOL": handler.headers.get("Git-Protocol", ""),
     }
-    body = _body(handler)
+    body = body_of(handler)
     done = subprocess.run(["git", "http-backend"], env=env, input=body, capture_output=True)
     head, _, content = done.stdout.partition(b"\r\n\r\n")
     headers = [line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line]
@@ -133,7 +133,8 @@ def _backend(handler: BaseHTTPRequestHandler, state: GitServer) -> None:
         handler.connection.shutdown(socket.SHUT_RDWR)
 
 
-def _body(handler: BaseHTTPRequestHandler) -> bytes:
+def body_of(handler: BaseHTTPRequestHandler) -> bytes:
+    """Read the body of a request, in chunks or of a length that it says."""
     if handler.headers.get("Transfer-Encoding") != "chunked":
         return handler.rfile.read(int(handler.headers.get("Content-Length", "0")))
     body = b""

@@ -18,6 +18,7 @@ from tests.altered import file, packed
 from tests.conftest import Demo, Ran, run_command
 from tests.forged import MANIFEST, Forgery, publish
 from tests.registry import answered_by, registry
+from tests.servers import body_of
 from tests.verifying import Bench
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -173,11 +174,7 @@ def test_a_registry_that_says_it_has_what_was_collected_is_sent_all_of_it(
 
 def hand_on(it: BaseHTTPRequestHandler, port: int) -> None:
     """Have a server behind answer."""
-    body = it.rfile.read(int(it.headers.get("Content-Length", "0")))
-    if it.headers.get("Transfer-Encoding") == "chunked":
-        while size := int(it.rfile.readline(), 16):
-            body += it.rfile.read(size + 2)[:-2]
-        it.rfile.readline()
+    body = body_of(it)
     of_the_form = ("Transfer-Encoding", "Content-Length")
     headers = {name: value for name, value in it.headers.items() if name not in of_the_form}
     behind = http.client.HTTPConnection("127.0.0.1", port)
@@ -195,11 +192,7 @@ def test_a_registry_that_forgets_what_it_takes_is_given_up(
 
     def answer(it: BaseHTTPRequestHandler) -> None:
         requests.append(it.command)
-        it.rfile.read(int(it.headers.get("Content-Length", "0")))
-        if it.command == "PATCH":
-            while (size := int(it.rfile.readline(), 16)) > 0:
-                it.rfile.read(size + 2)
-            it.rfile.readline()
+        body_of(it)
         statuses = {"HEAD": 404, "POST": 202, "PUT": 201, "PATCH": 500, "GET": 404}
         said(statuses[it.command], Location="/v2/lab/x/blobs/uploads/1")(it)
 

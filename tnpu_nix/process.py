@@ -29,6 +29,7 @@ _SHORTEST_SECRET = 6
 _secrets: set[str] = set()
 
 _GRACE = 5.0  # seconds to clean up in
+_LOOK = 0.2  # seconds between two looks for an interrupt
 # From Linux' prctl(2).
 _PR_SET_PDEATHSIG = 1
 
@@ -181,7 +182,7 @@ def run_all(
         for _ in range(min(at_a_time, count)):
             threading.Thread(target=all_of_them.work, daemon=True).start()
         for _ in range(count):
-            outcome = all_of_them.ended.get()
+            outcome = all_of_them.outcome()
             if isinstance(outcome, TnpuError):
                 raise outcome
             yield outcome
@@ -223,6 +224,13 @@ class _Beside:
                 self.running.pop(number, None)
             done = Completed(words, process.returncode, mask(stdout), mask(stderr))
             self.ended.put((number, done))
+
+    def outcome(self) -> tuple[int, Completed] | TnpuError:
+        """Wait for the next program that ends."""
+        while True:
+            # An interrupt that comes just before this waits, or to a thread, does not wake it.
+            with contextlib.suppress(queue.Empty):
+                return self.ended.get(timeout=_LOOK)
 
     def end(self) -> None:
         """Start no more, and end those that run."""

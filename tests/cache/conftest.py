@@ -86,6 +86,16 @@ class Lab:
         return not any(Path(f"{store or self.reader}{path}").exists() for path in outputs)
 
 
+def read_until(running: subprocess.Popen[str], words: str) -> None:
+    """Read what a command says to standard error until it has said some words."""
+    assert running.stderr is not None
+    said = ""
+    while words not in said:
+        line = running.stderr.readline()
+        assert line, said
+        said += line
+
+
 @pytest.fixture(scope="session")
 def filled(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """The lab that the tests' own are copied from: everything is in its cache."""

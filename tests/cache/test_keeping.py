@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache.conftest import Lab, copy, edit, nix
+from tests.cache.conftest import Lab, copy, edit, nix, read_until
 from tests.cache.web import Nginx
 from tests.conftest import environment, run_command
 from tnpu_nix import pinsfile
@@ -194,12 +194,7 @@ def test_a_prune_waits_for_a_push_that_runs(moved: Lab) -> None:
             stdout=subprocess.DEVNULL,
             text=True,
         )
-        assert running.stderr is not None
-        said = ""
-        while "a push into it is running" not in said:
-            line = running.stderr.readline()
-            assert line, said
-            said += line
+        read_until(running, "a push into it is running")
         assert spikes(moved) == 4
     assert running.wait() == 0 and spikes(moved) == 1
 

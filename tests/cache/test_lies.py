@@ -6,15 +6,15 @@ import contextlib
 import json
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from tests.cache.conftest import Lab, edit, nix
+from tests.registry import served_by
 
 # What a mode makes of a file's name and content.
 Lie = Callable[[str, bytes], bytes]
@@ -71,11 +71,8 @@ class Liar(BaseHTTPRequestHandler):
 def liar(lab: Lab) -> Iterator[str]:
     """The URL of a server that lies about the lab's cache; below it come the modes."""
     handler = type("_Liar", (Liar,), {"folder": lab.folder, "lies": LIES})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served_by(handler) as host:
+        yield f"http://{host}"
 
 
 def field(key: str, value: str) -> Lie:

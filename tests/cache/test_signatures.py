@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from tests.cache.conftest import Lab
+from tests.cache.conftest import Lab, read_until
 from tests.cache.web import Nginx
 from tests.conftest import environment
+from tests.registry import served_by
 from tnpu_nix.cache.turns import turn_of
 
 
@@ -129,12 +129,7 @@ def test_a_push_waits_for_one_with_another_key_alone(bare: Lab, tmp_path: Path) 
     argv += ["--key-file", str(key)]
     with turn_of(own, bare.public, print):
         running = subprocess.Popen(argv, cwd=bare.project.root, env=env, stderr=-1, text=True)
-        assert running.stderr is not None
-        said = ""
-        while "waiting: a push with another key is running" not in said:
-            line = running.stderr.readline()
-            assert line, said
-            said += line
+        read_until(running, "waiting: a push with another key is running")
         assert not bare.narinfo("pk").exists()
         assert bare.push("pk").status == 0
         assert running.poll() is None
@@ -174,11 +169,8 @@ class Silent(BaseHTTPRequestHandler):
 def vague(lab: Lab) -> Iterator[str]:
     """The URL of a server of the lab's cache that gives no sizes."""
     handler = type("_Silent", (Silent,), {"folder": lab.folder})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served_by(handler) as host:
+        yield f"http://{host}"
 
 
 def test_what_is_unknown_is_not_damaged(lab: Lab, vague: str) -> None:

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from tests.cache.conftest import Lab, edit
 from tests.conftest import environment
+from tests.registry import served_by
 
 
 @dataclass
@@ -100,15 +101,12 @@ def place(lab: Lab) -> Iterator[Place]:
     """The lab's cache behind a server that stalls."""
     made = Place(lab.folder)
     handler = type("_Staller", (Staller,), {"place": made})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        made.url = f"http://127.0.0.1:{server.server_port}"
+    with served_by(handler) as host:
+        made.url = f"http://{host}"
         try:
             yield made
         finally:
             made.over.set()
-            server.shutdown()
 
 
 def lose(path: Path) -> None:
