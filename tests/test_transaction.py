@@ -153,7 +153,7 @@ def test_a_generate_killed_at_any_moment_leaves_the_old_files_or_the_new(
     wait = time.monotonic() - started
     moments = random.Random(7)
     seen = {len(old): 0, len(new): 0}
-    for _ in range(14):
+    for _ in range(10):
         for path in project.files():
             if path != "pins.toml":
                 (project.root / path).unlink()
