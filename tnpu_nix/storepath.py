@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 
 STORE = "/nix/store"
-_DIGITS = "0123456789abcdfghijklmnpqrsvwxyz"  # no e, o, t, u
+DIGITS = "0123456789abcdfghijklmnpqrsvwxyz"  # of base32 as Nix writes it: no e, o, t, u
 _SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}  # bytes of hashes
 _LENGTH = 20  # bytes of the hash in a store path
 # Source: Nix's manual, "Store Path": a digest of 160 bits, and a name of at most 211 characters, in
 # which a dot or two do not stand alone, nor before the first dash.
-_BASE_NAME = re.compile(rf"[{_DIGITS}]{{32}}-(?!\.\.?(?:-|\Z))[0-9a-zA-Z+._?=-]{{1,211}}")
+_BASE_NAME = re.compile(rf"[{DIGITS}]{{32}}-(?!\.\.?(?:-|\Z))[0-9a-zA-Z+._?=-]{{1,211}}")
 
 
 def is_store_path(text: str) -> bool:
@@ -67,7 +67,7 @@ def base32(data: bytes) -> str:
     """Return bytes in Nix's base32."""
     number = int.from_bytes(data, "little")
     count = -(-len(data) * 8 // 5)
-    return "".join(_DIGITS[number >> 5 * place & 31] for place in reversed(range(count)))
+    return "".join(DIGITS[number >> 5 * place & 31] for place in reversed(range(count)))
 
 
 def fixed_output_path(sri_hash: str, name: str) -> str:
@@ -97,7 +97,7 @@ def digest_of(text: str) -> tuple[str, bytes]:
     else:
         number = 0
         for character in digits:
-            number = number * 32 + _DIGITS.index(character)
+            number = number * 32 + DIGITS.index(character)
         if number >> 8 * size or base32(number.to_bytes(size, "little")) != digits:
             raise ValueError(f"{text!r} is no hash")
         return algorithm, number.to_bytes(size, "little")

@@ -15,12 +15,12 @@ from tnpu_nix.images.below import Below, below
 from tnpu_nix.images.contents import STORE, Contents, scan
 from tnpu_nix.images.expected import Expected, Say
 from tnpu_nix.images.tar import Entry
-from tnpu_nix.storepath import root_of
+from tnpu_nix.storepath import DIGITS, root_of
 
 # Lines of one kind that are printed; JSON has all of them.
 _SHOWN = 12
 # A tag as dockerTools gives it: the hash of a store path.
-_TAG = r"[0-9abcdfghijklmnpqrsvwxyz]{32}"
+_TAG = f"[{DIGITS}]{{32}}"
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,9 @@ _RETRIED = (429, 500, 502, 503, 504)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LONGEST_PAUSE = 20.0
 _LARGEST = 16 << 20  # bytes of a manifest or any other document; registries take 4 MiB
-# Where docker and podman keep the certificates of registries' own CAs, below a registry's host.
 # What can stand in a header, of which the token becomes a part.
 _TOKEN = re.compile(r"[\x21-\x7e]+")
+# Where docker and podman keep the certificates of registries' own CAs, below a registry's host.
 _CERTIFICATE_FOLDERS = ("/etc/docker/certs.d", "/etc/containers/certs.d")
 
 
